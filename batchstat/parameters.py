@@ -310,11 +310,22 @@ def with_parameter(spec: str, key: str, value: int | str) -> str:
     """Return `spec` with one of its parameters set or replaced."""
     name, _, rest = spec.partition(":")
     pairs = [part for part in _split_parameters(rest) if part.partition("=")[0] != key]
-    return f"{name}:{','.join([*pairs, f'{key}={value}'])}"
+    pairs.append(f"{key}={value}")
+    # A setup in another one stays the last: see `_split_parameters`.
+    return f"{name}:{','.join(sorted(pairs, key=lambda pair: pair.startswith(_SETUP)))}"
 
 
 def _split_parameters(rest: str) -> list[str]:
-    return re.split(r",(?=\w+=)", rest) if rest else []
+    """Split `key=value,key=value`. All that follows `of=` is one value: a setup, whose parameters
+    are its own (`regrouped:tokens_per_batch=8192,of=static:batch_size=8,drop_last=true`).
+    """
+    if not rest:
+        return []
+    own, *setup = re.split(rf"(?:^|,)(?={_SETUP})", rest, maxsplit=1)
+    return [*(re.split(r",(?=\w+=)", own) if own else []), *setup]
+
+
+_SETUP = "of="
 
 
 def _parse_value(field: "Field[Any]", text: str) -> object:

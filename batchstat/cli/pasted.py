@@ -157,6 +157,8 @@ def lines_of_trial(
     current_values = [inputs.values[key] for key in ("corpus", *settings) if key in inputs.values]
     is_flag = any(setting.origin.endswith(COMMAND_LINE) for setting in current_values)
     if inputs.table is None or is_flag:
-        return training, f"pass {line_to_paste(flags(settings))}"
+        # The corpus has no flag: it is an argument of the command.
+        corpus = settings.pop("corpus", ())
+        return training, f"pass {line_to_paste([*corpus, *flags(settings)])}"
     lines = [toml_line(key.replace("_", "-"), value) for key, value in settings.items()]
     return training, f"set {' and '.join(lines)} in {inputs.table}"

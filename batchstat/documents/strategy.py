@@ -119,6 +119,7 @@ class Strategy(Document):
     is_extrapolated: bool = told(
         "Whether seconds and peak_bytes are of batches beyond those that were measured."
     )
+    mean_batch_tokens: Amount = told("Mean total tokens of a batch.")
     max_batch_tokens: Count = told("Total tokens of the largest batch: what memory has to hold.")
     largest_step: Positive = told("Optimizer step with that batch, counted from 1.")
     over_budget_batches: Count = told(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.arrays import Ints, gather_groups, round_up
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -114,6 +114,27 @@ class BatchPlan:
     def __len__(self) -> int:
         """Return the number of batches."""
         return len(self.widths)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return len(self.unit_offsets) - 1
+
+    def take(self, units: Ints) -> "BatchPlan":
+        """Return the plan of `units`, in this order; a unit may come several times."""
+        unit_offsets, batches = gather_groups(self.unit_offsets, units)
+        batch_offsets, rows = gather_groups(self.batch_offsets, batches)
+        row_offsets, entries = gather_groups(self.row_offsets, rows)
+        return replace(
+            self,
+            samples=self.samples[entries],
+            lengths=self.lengths[entries],
+            row_offsets=row_offsets,
+            batch_offsets=batch_offsets,
+            unit_offsets=unit_offsets,
+            widths=self.widths[batches],
+            starts=None if self.starts is None else self.starts[entries],
+        )
 
     def first_units(self, units: int) -> "BatchPlan":
         """Return the plan of the first `units` units, as views of the same arrays."""

@@ -1,6 +1,5 @@
 """`RankBatches`: one rank's batches in one epoch, as arrays."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -11,15 +10,11 @@ import numpy.typing as npt
 from batchstat.errors import NoBatchError
 from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.lengths.exact import sums_at, total
-from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import (
-    distribute,
-    plan_shares,
-    remakes_last,
-    trained_to_balance,
-)
+from batchstat.planning.rank_plans import distribute_plans, plan_shares, remakes_last
+from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.shares import EpochShares
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 
 
@@ -220,10 +215,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         NoBatchError: no batches are left.
     """
     settings, strategy = request.settings, request.strategy
-    # For each share (one, or one per rank) the plans of its windows.
-    plans_of_shares = [list(plans) for plans in plan_shares(strategy, shares, settings)]
-    unit_of_rank = _distribute_plans(plans_of_shares, shares, request)
-    plan = BatchPlan.concatenate([plan for plans in plans_of_shares for plan in plans])
+    plan, unit_of_rank = _planned(shares, request)
     distributed = _lay_out(plan, unit_of_rank, keep_empty=settings.remainder == "dummy")
     # Batch number len(plan) is added, with no rows: that of a rank that gets an empty batch.
     offsets_with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
@@ -236,7 +228,8 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     if strategy.joins_samples:
         is_predicted = np.ones(len(lengths), dtype=np.bool_)
         is_predicted[first_entries(row_offsets)] = False
-    if shares.is_distributed and not (remakes_last(strategy, settings) or strategy.repeats_samples):
+    may_repeat = remakes_last(strategy, settings) or strategy.repeats_samples(settings)
+    if shares.is_distributed and not may_repeat:
         # Every draw is in exactly one unit: only whole units are repeated, to fill the last turn.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
@@ -259,22 +252,23 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     )
 
 
-def _distribute_plans(
-    plans_of_shares: Iterable[Sequence[BatchPlan]], shares: EpochShares, request: RowRequest
-) -> Ints:
-    """Return (n_turns, world_size) the unit of each rank in each turn, counted through the plans of
-    all shares; −1 where a rank has none. Raises NoBatchError if no rank has any.
+def _planned(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]:
+    """Return the plan of an epoch, and (n_turns, world_size) the unit of each rank in each turn; −1
+    where it has none. Raises NoBatchError if no rank has any.
     """
-    trained_in = trained_to_balance(shares, request.settings)
-    # One table for each share, with the batches of all its windows.
-    tables = [[BatchTable.of(plans, trained_in)] for plans in plans_of_shares]
-    rounds = distribute(tables, shares, request.settings, request.strategy.turns)
-    # There may be no round, and NumPy refuses to concatenate nothing.
-    no_units = np.empty((0, request.settings.world_size), dtype=np.int64)
-    units = np.concatenate([no_units, *(one_round.units for one_round in rounds)])
-    if not (units >= 0).any():
-        raise NoBatchError()
-    return units
+    if isinstance(request.strategy, Regrouped):
+        rounds = list(regrouped_rounds(request, shares))
+        if not rounds:
+            raise NoBatchError()
+        plans, turns = zip(*rounds, strict=True)
+        begins = np.cumsum([0, *(plan.n_units for plan in plans[:-1])])
+        units = [np.where(t < 0, -1, t + begin) for t, begin in zip(turns, begins, strict=True)]
+        return BatchPlan.concatenate(plans), np.concatenate(units)
+    # For each share (one, or one per rank) the plans of its windows.
+    plans_of_shares = [list(p) for p in plan_shares(request.strategy, shares, request.settings)]
+    units_of_ranks = distribute_plans(plans_of_shares, shares, request)
+    plan = BatchPlan.concatenate([plan for plans in plans_of_shares for plan in plans])
+    return plan, units_of_ranks
 
 
 class _Distributed(NamedTuple):

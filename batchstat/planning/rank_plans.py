@@ -1,12 +1,13 @@
 """An epoch planned by a strategy, and its units distributed to the ranks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import lcm
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from batchstat.errors import NoBatchError
 from batchstat.lengths.arrays import Ints, gather_groups, in_pieces, offsets_from_sizes, round_up
 from batchstat.lengths.exact import sums
 from batchstat.planning.batch_table import BatchTable
@@ -18,6 +19,7 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
 
 
@@ -115,17 +117,44 @@ def distribute(
 def distribute_stream(
     planned: Iterable[BatchTable], settings: ResolvedSettings
 ) -> Iterator[RankRound]:
-    """Yield the units of one plan in turn, without holding all of them: in pieces of whole steps.
-    The last turn is filled with units of the first one where the remainder is repeated.
+    """Yield the units of one plan as they are distributed, without holding all of them: in pieces
+    of whole steps.
+    """
+    rng = distribution_rng(settings.seed, settings.epoch)
+    for batches, turns, numbers in in_turns(planned, settings, BatchTable.concatenate):
+        if settings.distribute == "balanced":
+            # Trained tokens are counted only where ranks are balanced by them.
+            costs = batches.total_tokens if batches.trained is None else batches.trained
+            balance_turns(turns, batches.sum_by_unit(costs), rng)
+        yield RankRound(batches, turns, numbers)
+
+
+_Units = TypeVar("_Units", BatchPlan, BatchTable)
+
+
+class _Round(NamedTuple, Generic[_Units]):
+    """A `RankRound`, of a plan or of a table."""
+
+    batches: _Units
+    turns: Ints
+    numbers: Ints
+
+
+def in_turns(
+    planned: Iterable[_Units],
+    settings: ResolvedSettings,
+    concatenate: Callable[[Sequence[_Units]], _Units],
+) -> Iterator[_Round[_Units]]:
+    """Yield the units of one plan in turn, in pieces of whole steps. The last turn is filled with
+    units of the first one where the remainder is repeated.
     """
     world_size = settings.world_size
     # A piece ends only where a step ends, and where the turns end that are balanced together.
     turns_together = lcm(BALANCED_TURNS, settings.gradient_accumulation_steps)
     units_per_piece = round_up(ROUND_UNITS, world_size * turns_together)
-    rng = distribution_rng(settings.seed, settings.epoch)
     n_seen, first_turn = 0, None
     pieces = in_pieces(
-        planned, units_per_piece, lambda part: part.n_units, BatchTable.concatenate, BatchTable.take
+        planned, units_per_piece, lambda part: part.n_units, concatenate, lambda p, i: p.take(i)
     )
     for batches in pieces:
         # Kept, since the last piece may be filled with its units.
@@ -138,18 +167,32 @@ def distribute_stream(
         if n_missing and settings.remainder in REPEATING:
             # With fewer units than ranks, units come more than once.
             first_units = np.arange(n_missing) % n_seen
-            batches = BatchTable.concatenate([batches, first_turn.take(first_units)])
+            batches = concatenate([batches, first_turn.take(first_units)])
             epoch_numbers = np.concatenate([epoch_numbers, first_units])
         turns = round_robin(batches.n_units, world_size, settings.remainder)
-        if settings.distribute == "balanced":
-            # Trained tokens are counted only where ranks are balanced by them.
-            costs = batches.total_tokens if batches.trained is None else batches.trained
-            turns = balance_turns(turns, batches.sum_by_unit(costs), rng)
-        yield RankRound(batches, turns, epoch_numbers)
+        yield _Round(batches, turns, epoch_numbers)
 
 
 ROUND_UNITS = 1 << 16
 """About how many units `distribute_stream` holds at a time."""
+
+
+def distribute_plans(
+    plans_of_shares: Iterable[Sequence[BatchPlan]], shares: EpochShares, request: RowRequest
+) -> Ints:
+    """Return (n_turns, world_size) the unit of each rank in each turn, counted through the plans of
+    all shares; −1 where a rank has none. Raises NoBatchError if no rank has any.
+    """
+    trained_in = trained_to_balance(shares, request.settings)
+    # One table for each share, with the batches of all its windows.
+    tables = [[BatchTable.of(plans, trained_in)] for plans in plans_of_shares]
+    rounds = distribute(tables, shares, request.settings, request.strategy.turns)
+    # There may be no round, and NumPy refuses to concatenate nothing.
+    no_units = np.empty((0, request.settings.world_size), dtype=np.int64)
+    units = np.concatenate([no_units, *(one_round.units for one_round in rounds)])
+    if not (units >= 0).any():
+        raise NoBatchError()
+    return units
 
 
 def remakes_last(strategy: Strategy, settings: ResolvedSettings) -> bool:

@@ -49,9 +49,8 @@ class GivenBatches(Strategy):
         """Whether a row holds several samples."""
         return len(self.places) > len(self.row_offsets) - 1
 
-    @property
-    def repeats_samples(self) -> bool:
-        """Whether two batches may hold the same sample: nobody says that they do not."""
+    def repeats_samples(self, settings: ResolvedSettings) -> bool:  # noqa: ARG002
+        """Return True: two batches may hold the same sample, nobody says that they do not."""
         return True
 
     @property
@@ -121,6 +120,10 @@ class NamedBatches:
     text: str
     batches: GivenBatches = field(compare=False)
     given: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    def strategy(self, settings: Mapping[str, Any]) -> GivenBatches:  # noqa: ARG002
+        """Return the batches: no setting changes them."""
+        return self.batches
 
     def request(self, basis: ResolvedSettings) -> RowRequest:
         """Return the batches with their settings."""

@@ -87,6 +87,7 @@ COLUMNS: Mapping[str, str] = {
     "over seeds": "seeds",
     "samples/batch": "samples_per_batch",
     "batch size": "samples_per_batch",
+    "batch tokens": "mean_batch_tokens",
     "over budget": "over_budget_batches",
     "largest": "max_batch_tokens",
     "shapes": "distinct_shapes",
@@ -310,9 +311,10 @@ def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:
     """Yield what a strategy prescribes and its parameters, each with its default."""
     shared = {field.name for field in fields(Settings)}
     for key in ("order", "distribute", "remainder"):
-        if (prescribed := getattr(strategy, key)) is not None:
+        # That of `regrouped` is its setup's: only a strategy that is made has one.
+        if isinstance(prescribed := getattr(strategy, key), str):
             yield key, prescribed
-    for field in fields(strategy):
+    for field in strategy.settable().values():
         if field.name == "batch_size" and strategy.usual_batch_size is not None:
             yield field.name, f"as --batch-size, else {strategy.usual_batch_size}"
         # A parameter of the same name as a setting takes the value of that.

@@ -81,7 +81,8 @@ def line_of(report: Preflight, change: Change) -> str:
     if not observed.is_indexed or refusal("trainer", request):
         return ""
     settings = non_defaults(request.settings, Settings)
-    arguments = {name: settings[name] for name in _SETTINGS_TO_PASS if name in settings}
+    passed = (*_SETTINGS_TO_PASS, *(("wait",) if request.strategy.uses_wait else ()))
+    arguments = {name: settings[name] for name in passed if name in settings}
     arguments |= {
         name: change.row.params[name]
         for name in _PARAMETERS_TO_STATE

@@ -16,6 +16,7 @@ from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
@@ -147,6 +148,10 @@ class StrategyResult:
         """
         # None where every batch has one sample, or all samples have the same length.
         homogeneity = self.counts.grouping.length_homogeneity or 0.0
+        strategy = self.request.strategy
+        # Steps that no length decides are random, however their samples are sorted inside of them.
+        if isinstance(strategy, Regrouped) and strategy.keeps_random_steps:
+            homogeneity = 0.0
         # However samples are shuffled, batches of similar lengths are sorted batches.
         if homogeneity >= _SORTED:
             return "sorted"

@@ -45,8 +45,11 @@ def fingerprint(samples: Samples, request: RowRequest) -> dict[str, Any]:
     resumes only where all of these are the same.
     """
     settings = asdict(request.settings)
-    # The position has the epoch; the name of the loss and where ranks wait are for reports alone.
-    del settings["epoch"], settings["loss"], settings["wait"]
+    # The position has the epoch; the name of the loss is for reports alone, and so is for most
+    # strategies where ranks wait.
+    del settings["epoch"], settings["loss"]
+    if not request.strategy.uses_wait:
+        del settings["wait"]
     classes, trained = samples.classes, samples.trained
     return {
         "lengths": digest(samples.records, samples.lengths),

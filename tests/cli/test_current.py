@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,8 @@ def test_what_the_trainer_drops_is_limited(run, config, tmp_path):
 
 def test_remedies_are_keys_of_the_configuration(run, config):
     """Pasted into it, they change the training, and the check with it."""
+    own = SETTINGS | naming("pairs.jsonl") | {"gradient_accumulation_steps": 1}
+    saved(config, own)
     padding = checked(run, "--current", config.name, "--max-padding", "0%", code=1)
     percent = 100 * padding["strategy"]["padding_ratio"] - 1
     arguments = ("check", "--current", config.name, "--max-padding", f"{percent:.2f}%")
@@ -254,10 +257,16 @@ def test_remedies_are_keys_of_the_configuration(run, config):
     assert remedy["change"] == '"train_sampling_strategy": "group_by_length" in sft.json'
     assert remedy["then"] == ""  # the check reads the file
     assert remedy["keeps"]
-    saved(config, SETTINGS | naming("pairs.jsonl") | remedy["settings"])
+    saved(config, own | remedy["settings"])
     assert run(*arguments).returncode == 0
     after = checked(run, *arguments[1:])["strategy"]["padding_ratio"]
     assert after == pytest.approx(remedy["value"])
+    # Where a step has several batches, what keeps every step comes first: a sampler's batches.
+    saved(config, own | {"gradient_accumulation_steps": 2})
+    done = run(*arguments, "--format", "json")
+    [outcome] = json.loads(done.stdout)["checks"][0]["limits"]
+    assert "regrouped:of=hf-trainer" in outcome["remedy"]["change"]
+    assert run("check", *shlex.split(outcome["remedy"]["then"])[1:], *arguments[3:]).returncode == 0
 
 
 def test_a_remedy_that_packs_says_what_it_needs(run, config):

@@ -168,6 +168,8 @@ def test_peaks_have_the_gradients_that_accumulation_keeps(
     comparison = batchstat.compare(lengths, tokens_per_batch=budget, **asked)
     kept = gradients * (accumulation > 1)
     for row in comparison:
+        if row.name == "regrouped":  # which a plan of one rank does not have
+            continue
         needed = Epoch(row, lengths, constants).peak + kept
         assert row.counts.peak_bytes == pytest.approx(needed, rel=1e-6)
         if abs(needed - constants.peak(fitting)) > 10**6:

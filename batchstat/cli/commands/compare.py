@@ -276,7 +276,7 @@ def _rows_to_compare(
         OptionError: strategies are asked for that cannot plan the recorded batches.
     """
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
-    from batchstat.simulation.compare.candidates import default_strategies
+    from batchstat.simulation.compare.candidates import can_regroup, default_strategies
 
     # Empty for recorded batches of an encoder and a decoder: they have two widths, and a strategy
     # plans one. For all others, it is None.
@@ -294,4 +294,6 @@ def _rows_to_compare(
     names = {strategy.name for strategy in rows}
     if inputs.current is not None:
         names.add(inputs.current.name)
+    if not can_regroup(inputs.current, inputs.settings):
+        names.add("regrouped")
     return (*rows, *(name for name in OWN_STRATEGIES if name not in names))

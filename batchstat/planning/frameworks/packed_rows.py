@@ -11,6 +11,7 @@ from batchstat.lengths.exact import sums
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.samplers.torch_random import torch_permutation
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packed import PackedSamples, check_longest
@@ -122,9 +123,8 @@ class ShuffledRows(PackedRows):
     batch_size: int
     world_size: int = 1
 
-    @property
-    def repeats_samples(self) -> bool:
-        """Whether rows are repeated for the ranks."""
+    def repeats_samples(self, settings: ResolvedSettings) -> bool:  # noqa: ARG002
+        """Return whether rows are repeated for the ranks."""
         return self.world_size > 1 and not self.drop_last
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:

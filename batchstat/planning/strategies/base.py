@@ -1,7 +1,7 @@
 """Base class of all strategies: parameters are fields, the data is given to `plan`."""
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, replace
+from dataclasses import Field, asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from batchstat.parameters import check_fields
 from batchstat.planning.algorithms.cutting import plan_single_samples
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window, Windows
+from batchstat.planning.settings import ResolvedSettings
 
 NOT_PACKED = "off"
 """Value of the parameter that makes a framework pack, where it has others than true and false."""
@@ -42,6 +43,7 @@ class Strategy(ABC):
         unpacked: the strategy that its name means without that parameter.
         needs_epoch: whether a window alone does not determine its batches.
         is_given: whether its batches were made elsewhere.
+        uses_wait: whether its batches depend on where ranks wait for each other.
         varies_steps: whether its steps have different numbers of batches.
         samples_per_second: samples that it plans, and that are measured, in a second on one core,
             to the order of magnitude: what there is time for.
@@ -64,6 +66,7 @@ class Strategy(ABC):
     drops_per: ClassVar[str] = ""
     needs_epoch: ClassVar[bool] = False
     is_given: ClassVar[bool] = False
+    uses_wait: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False
     samples_per_second: ClassVar[int] = 1_000_000
 
@@ -77,6 +80,16 @@ class Strategy(ABC):
     def parameters(self) -> dict[str, Any]:
         """All parameters, by their names."""
         return asdict(self)
+
+    @classmethod
+    def settable(cls) -> dict[str, "Field[Any]"]:
+        """Return the fields that users set, by name: all but `setup`, which follows from `of`."""
+        return {each.name: each for each in fields(cls) if each.name != "setup"}
+
+    def check(self, settings: ResolvedSettings) -> None:  # noqa: B027 - most need no check
+        """Raise OptionError where the strategy does not go with its settings; any does, unless it
+        says otherwise.
+        """
 
     @property
     def turns(self) -> Ints | None:
@@ -105,9 +118,8 @@ class Strategy(ABC):
         """
         return self.cuts_samples and not self.attends_within_samples
 
-    @property
-    def repeats_samples(self) -> bool:
-        """Whether a plan may hold a sample more than once."""
+    def repeats_samples(self, settings: ResolvedSettings) -> bool:  # noqa: ARG002
+        """Return whether a plan may hold a sample more than once."""
         return False
 
     @property

@@ -22,6 +22,7 @@ from batchstat.planning.strategies.bucketed import Bucketed
 from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
 
@@ -33,6 +34,7 @@ OWN_STRATEGIES: dict[str, type[Strategy]] = {
     "boundaries": Boundaries,
     "packed": Packed,
     "padding-free": PaddingFree,
+    "regrouped": Regrouped,
 }
 FRAMEWORKS: dict[str, type[Strategy]] = {
     "hf-trainer": HfTrainer,

@@ -23,6 +23,9 @@ class NamedRow(Protocol):
     def given(self) -> Mapping[str, Any]:
         """The parameters that it sets itself."""
 
+    def strategy(self, settings: Mapping[str, Any]) -> Strategy:
+        """Return the strategy, with parameters of the settings where it sets none."""
+
     def request(self, basis: ResolvedSettings) -> "RowRequest":
         """Return it with its settings. Raises OptionError if it does not go with them."""
 
@@ -56,8 +59,8 @@ class StrategySpec:
         name, _, parameters = text.partition(":")
         if name not in STRATEGIES:
             raise unknown("strategy", name, STRATEGIES)
-        fields_by_name = {each.name: each for each in fields(STRATEGIES[name])}
-        return cls._make(text, name, read_parameters("strategy", name, parameters, fields_by_name))
+        settable = STRATEGIES[name].settable()
+        return cls._make(text, name, read_parameters("strategy", name, parameters, settable))
 
     @classmethod
     def of(cls, name: str, **given: Any) -> Self:
@@ -101,6 +104,19 @@ class StrategySpec:
         text = with_parameter(self.text, key, _value_text(value))
         return StrategySpec(text, self.kind, {**self.given, key: value})
 
+    def of_setup(self, setup: NamedRow, **own: int | None) -> "StrategySpec":
+        """Return a strategy of another setup (`regrouped`) with that setup, and with parameters of
+        its own; what it sets already stays, and None sets nothing.
+        """
+        spec = self
+        for key, value in own.items():
+            if value is not None and key not in spec.given:
+                spec = spec.with_parameter(key, value)
+        if "of" in spec.given:
+            return spec
+        text = with_parameter(spec.text, "of", setup.text)
+        return StrategySpec(text, spec.kind, {**spec.given, "of": setup})
+
     def strategy(self, settings: Mapping[str, Any]) -> Strategy:
         """Return the strategy with all its parameters.
 
@@ -119,6 +135,11 @@ class StrategySpec:
         if usual_size is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual_size
         values |= self.given
+        # A strategy of another setup (`regrouped:of=…`) gets that one with its own parameters.
+        if "setup" in names:
+            setup = values.get("of", self.kind.settable()["of"].default)
+            setup = StrategySpec.parse(setup) if isinstance(setup, str) else setup
+            values |= {"of": setup.text, "setup": setup.strategy(settings)}
         required = [each.name for each in fields(self.kind) if each.default is MISSING]
         missing = [name for name in required if name not in values]
         if missing:
@@ -159,12 +180,15 @@ class RowRequest:
     @classmethod
     def of(cls, row: NamedRow, strategy: Strategy, basis: ResolvedSettings) -> Self:
         """Return a row with the shared settings, in which a strategy that has an order, a
-        distribution or a remainder of its own replaces these.
+        distribution or a remainder of its own replaces these. Raises OptionError if they do not go
+        together.
         """
         values = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
         # None for that of the shared settings.
         changed = {key: own for key, own in values.items() if own not in (None, vars(basis)[key])}
-        return cls(row, strategy, replace(basis, **changed) if changed else basis)
+        settings = replace(basis, **changed) if changed else basis
+        strategy.check(settings)
+        return cls(row, strategy, settings)
 
     @property
     def spec(self) -> str:

@@ -160,10 +160,12 @@ def _shared_values(
     if refused is not None:
         raise OptionError(refused)
     # The launcher of the script sets the ranks; the script itself counts epochs and has the loss.
-    # Where ranks wait changes no batch.
     written_settings = non_defaults(settings, Settings)
-    for name in ("world_size", "epoch", "loss", "wait"):
+    for name in ("world_size", "epoch", "loss"):
         written_settings.pop(name, None)
+    # Of most strategies, where ranks wait changes no batch.
+    if not request.strategy.uses_wait:
+        written_settings.pop("wait", None)
     return {
         "framework": framework,
         "lengths": lengths,

@@ -181,7 +181,8 @@ def _trade_off(change: Change) -> str:
         square_root = f"x{learning_rate.square_root:.2f} (square root)"
         words.append(f"learning rate {square_root} or x{learning_rate.linear:.2f} (linear)")
     # Where every step keeps its samples, shuffling has not changed, whatever its name.
-    if row.shuffling != current.shuffling and change.keeps is not Keeps.EVERY_STEP:
+    keeps_steps = change.is_regrouped or change.keeps is Keeps.EVERY_STEP
+    if row.shuffling != current.shuffling and not keeps_steps:
         words.append(_SHUFFLING[row.shuffling])
     largest_batch, batch_before = row.counts.max_batch_tokens, current.counts.max_batch_tokens
     if largest_batch > _NOTICED_PEAK * batch_before:
@@ -197,7 +198,14 @@ def _steps_and_batch_size(change: Change) -> Iterator[str]:
     row, current = change.row, change.current
     steps, old_steps = row.counts.steps, current.counts.steps
     size = batch_size(row)
-    if change.keeps is Keeps.EVERY_STEP:
+    if change.is_regrouped:
+        yield "the same samples in every step"
+        if change.keeps_gradient:
+            yield "the same learning rate"
+            yield "the same gradient (up to dropout)"
+        else:
+            yield "every token weighs 1: not your current gradient"
+    elif change.keeps is Keeps.EVERY_STEP:
         yield "the same samples in every step"
         if row.counts.max_batch_tokens <= current.counts.max_batch_tokens:
             yield "no more memory"

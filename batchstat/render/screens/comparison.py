@@ -7,6 +7,7 @@ from rich.text import Text
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.spreads import SampleFacts, SeedSpread
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.comparison_details import comparison_details
@@ -98,15 +99,22 @@ def strategy_table(comparison: Comparison) -> Fitting:
 def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
     """Return the table of the rows, with or without a few words on each strategy."""
     columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison)
+    current = comparison.current
+    if not with_words:  # what a narrow terminal has no room for
+        columns.pop("batch tokens", None)
     rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
         # A row of which nothing is important has a blank for a sign, and no standing.
         sign, standing = _SIGNS.get(_most_important(row, comparison), (" ", ""))
         style = STANDINGS.get(standing, "")
-        name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
+        strategy, label = row.request.strategy, row.label
+        # Its setup is the row above it: the name alone leaves room for columns.
+        if isinstance(strategy, Regrouped) and strategy.setup == current.request.strategy:
+            label = row.name
+        name = Text(f"{sign} {folded(label, _LONGEST_NAME)}", style=style)
         # A strategy with parameters in its name needs no further words, and has no room for them.
-        if with_words and row.request.strategy.in_short and ":" not in row.label:
-            name.append(f"  {row.request.strategy.in_short}", style="not bold dim")
+        if with_words and strategy.in_short and ":" not in label:
+            name.append(f"  {strategy.in_short}", style="not bold dim")
         rows.add(name, *(show(row) for show in columns.values()), standing=standing)
     return rows
 
@@ -140,6 +148,9 @@ def strategy_columns(
     columns["steps"] = lambda row: f"{row.counts.steps:,}"
     columns["batch size"] = batch_size
     columns["shuffling"] = comparison.shuffling
+    # How much smaller batches of unlike size have become: each costs something whatever it holds.
+    if any(isinstance(row.request.strategy, Regrouped) for row in rows):
+        columns["batch tokens"] = lambda row: f"{row.counts.mean_batch_tokens:,.0f}"
     if any(row.counts.over_budget_batches for row in rows):
         columns["over budget"] = lambda row: _or_nothing(row.counts.over_budget_batches)
     if len({row.counts.lost_share for row in rows}) > 1:

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.calibration.cost_model import CostModel
+from batchstat.calibration.costs import BatchCost
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.findings import Finding
-from batchstat.parameters import MOST_SEED, whole_number
+from batchstat.parameters import MAX_INT, MOST_SEED, whole_number
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.plan import BatchPlan
+from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import NamedRow, RowRequest, StrategySpec
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.windows import plan_windows
@@ -41,10 +44,17 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     """
     strategy, settings = request.strategy, request.settings
     window_size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
-    first_share = shares.shares[0]
     # Batches that were made elsewhere name samples of the whole epoch.
-    samples = first_share.whole if strategy.is_given else next(first_share.pieces(window_size))
-    plan = next(plan_windows(strategy, samples, seed=settings.seed, epoch=settings.epoch))
+    parts = shares.shares
+    if not strategy.is_given:
+        # A rank may have no sample, and so no piece.
+        parts = tuple(next(share.pieces(window_size), share.whole) for share in parts)
+    if isinstance(strategy, Regrouped):
+        epoch = parts[0] if shares.is_distributed else shares.epoch
+        plan, _ = next(regrouped_rounds(request, replace(shares, epoch=epoch, shares=parts)))
+    else:
+        samples = parts[0].whole
+        plan = next(plan_windows(strategy, samples, seed=settings.seed, epoch=settings.epoch))
     # unit_offsets[n] is the number of batches in the first n units: the last n for which that is at
     # most 64. At least one unit is kept, however many batches it has, if the plan has one.
     fitting_units = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
@@ -119,12 +129,13 @@ def simulate_candidates(
     named_current, settings = named_rows.current, named_rows.settings
     if callable(trainer):
         trainer = _named_trainer_changes(named_rows, trainer)
-    row_names = named_rows.rows
+    row_names: Sequence[NamedRow] | None = named_rows.rows
     if row_names is None:
-        strategy = named_current if isinstance(named_current, StrategySpec) else None
-        row_names = default_strategies(settings, strategy, trainer)
+        row_names = default_strategies(settings, named_current, trainer)
     if named_current is not None:
         row_names = (named_current, *row_names)
+    cost = batch_cost(model, device)
+    row_names = _of_current(row_names, named_current, cost)
     # The batch size of the current setup decides the budget of all rows, so it is found first.
     current_request = current_row(requests_of(row_names, inputs.resolve(settings)), named_current)
     basis = inputs.resolve(settings, current_request)
@@ -137,7 +148,7 @@ def simulate_candidates(
         share = check_share(subsample, settings)
         drawn = draw(inputs.samples, share, basis, max(windows))
     epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, no_batch_warnings = make_rows(requests, epochs, batch_cost(model, device), device)
+    rows, no_batch_warnings = make_rows(requests, epochs, cost, device)
     if seeds > 1:
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
@@ -169,6 +180,53 @@ def simulate_candidates(
     )
 
 
+def _of_current(
+    rows: Sequence[NamedRow], current: NamedRow | None, cost: BatchCost
+) -> list[NamedRow]:
+    """Return the rows, those of `regrouped` with the current setup where they name none, and with
+    the cost of attention.
+    """
+    if current is None:  # as `current_row` finds it among the others
+        specs = (row for row in rows if isinstance(row, StrategySpec))
+        current = next((spec for spec in specs if issubclass(spec.kind, Static)), _STATIC)
+    return [
+        row.of_setup(current, pairs=_pairs_per_token(cost))
+        if isinstance(row, StrategySpec) and row.kind is Regrouped
+        else row
+        for row in rows
+    ]
+
+
+def can_regroup(current: NamedRow | None, settings: Settings) -> bool:
+    """Return whether the steps of a setup, by default `static`, have batches to regroup."""
+    if not _has_steps(settings):
+        return False
+    # No length decides it: 1 stands for any.
+    basis = settings.resolve(longest=1, stated_max=None)
+    try:
+        _REGROUPED.of_setup(current or _STATIC).request(basis)
+    except OptionError:  # such as one that packs
+        return False
+    return True
+
+
+_REGROUPED, _STATIC = StrategySpec.of("regrouped"), StrategySpec.of("static")
+
+
+def _has_steps(settings: Settings) -> bool:
+    """Return whether a step has several batches."""
+    return settings.world_size > 1 or settings.gradient_accumulation_steps > 1
+
+
+def _pairs_per_token(cost: BatchCost) -> int | None:
+    """Return how many pairs of tokens attention computes in the time of a token; None where compute
+    does not count them, or a token takes no time.
+    """
+    if not (cost.per_pair and cost.per_token):
+        return None
+    return min(max(1, round(cost.per_token / cost.per_pair)), MAX_INT)
+
+
 def check_seeds(settings: Settings, seeds: int) -> int:
     """Return the number of seeds. Raises OptionError if it is not a positive integer, or the last
     seed is too large.
@@ -179,15 +237,15 @@ def check_seeds(settings: Settings, seeds: int) -> int:
 
 
 def default_strategies(
-    settings: Settings, current: StrategySpec | None = None, trainer: Sequence[TrainerChange] = ()
+    settings: Settings, current: NamedRow | None = None, trainer: Sequence[TrainerChange] = ()
 ) -> tuple[StrategySpec, ...]:
     """Return the strategies that are compared unless the user names some: `DEFAULT_STRATEGIES`, and
-    among them, before token-budget, those that other arguments of the user's own trainer make. That
-    of the current setup is left out.
+    among them, before token-budget, those that other arguments of the user's own trainer make; and
+    `regrouped` where a step has several batches. That of the current setup is left out.
 
     Args:
         settings: the settings, as given.
-        current: the current setup, if it is a strategy that is named.
+        current: the current setup, if it is named.
         trainer: the changes of the user's own trainer; none where it is not known.
 
     Raises:
@@ -196,7 +254,7 @@ def default_strategies(
     batch_size, current_default, packs_today = settings.batch_size, "", False
     # Only the parameters of strategies are read from it, which no length decides: 1 stands for any.
     basis = settings.resolve(longest=1, stated_max=None)
-    if current is not None:
+    if isinstance(current, StrategySpec):
         request = current.request(basis)
         # The default that is the same as the current setup: every trainer that pads to the longest
         # is static under another name.
@@ -216,7 +274,10 @@ def default_strategies(
         trainer_rows = [StrategySpec.of(_BY_BATCH_SIZE)]
     defaults = [StrategySpec.of(name) for name in DEFAULT_STRATEGIES]
     index = DEFAULT_STRATEGIES.index("token-budget")
-    rows = dict.fromkeys((*defaults[:index], *trainer_rows, *defaults[index:]))  # each once
+    first, last = defaults[:index], defaults[index:]
+    if can_regroup(current, settings):
+        first.insert(DEFAULT_STRATEGIES.index("bucketed"), _REGROUPED)
+    rows = dict.fromkeys((*first, *trainer_rows, *last))  # each once
     return tuple(row for row in rows if row.text != current_default and row != current)
 
 

@@ -15,10 +15,12 @@ from typing import Any
 
 from batchstat.documents.comparison import LearningRateHint
 from batchstat.planning.strategies.fixed import Fixed
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.strategies.static import Static
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.learning_rate import learning_rate_hint
+from batchstat.simulation.meters.token_weights import EXACT
 from batchstat.simulation.results import StrategyResult
 
 LEAST_SAVED = 0.05
@@ -99,19 +101,42 @@ class Change:
         return Keeps.NOTHING
 
     @property
+    def is_regrouped(self) -> bool:
+        """Whether the row has the samples of each of today's steps, in other batches."""
+        changed, now = self.row.request, self.current.request
+        return (
+            isinstance(changed.strategy, Regrouped)
+            and changed.strategy.setup in (now.strategy, _as_planned(now).strategy)
+            and _of_ranks(changed) == _of_ranks(now)
+        )
+
+    @property
+    def keeps_gradient(self) -> bool:
+        """Whether the current loss is summed over the whole step: its gradient is the same whatever
+        samples share a batch.
+        """
+        request = self.current.request
+        return (request.settings.loss or request.strategy.loss) in EXACT
+
+    @property
     def _keeps_size(self) -> bool:
         """Whether both have the same batch size or budget, and rows of the same kind: a packed row
         holds many samples, so that the same number of rows is another batch size.
         """
+        if self.is_regrouped:
+            return True
         parameter, value = self.row.size  # such as ("batch_size", 8); None without a value
         is_same_size = value is not None and (parameter, value) == self.current.size
         return is_same_size and self.row.packs_rows == self.current.packs_rows
 
     @property
     def _keeps_every_step(self) -> bool:
-        """Whether each step has the same samples as today: both setups cut the same order every
-        `batch_size` samples, and differ only in the width of rows.
+        """Whether each step has the same samples and the same gradient as today. Either its samples
+        are regrouped, under a loss that does not ask which of them share a batch; or both setups
+        cut the same order every `batch_size` samples, and differ only in the width of rows.
         """
+        if self.is_regrouped:
+            return self.keeps_gradient
         changed, now = _as_planned(self.row.request), _as_planned(self.current.request)
         # Of all strategies, only the batches of these two do not depend on lengths.
         if not all(isinstance(each.strategy, Static | Fixed) for each in (changed, now)):
@@ -119,9 +144,8 @@ class Change:
 
         def decides_samples(request: RowRequest) -> tuple[object, ...]:
             """Return what decides the samples of a step, beside the kind of strategy."""
-            strategy, settings = request.strategy, request.settings
-            by_settings = (settings.order, settings.distribute, settings.remainder)
-            return strategy.batch_capacity, strategy.drop_last, *by_settings
+            strategy = request.strategy
+            return strategy.batch_capacity, strategy.drop_last, *_of_ranks(request)
 
         return decides_samples(changed) == decides_samples(now)
 
@@ -160,6 +184,11 @@ class Changes:
         if self.star is not None:
             return self.star.row
         return self.current if self.current_fits else None
+
+
+def _of_ranks(request: RowRequest) -> tuple[object, ...]:
+    """Return the settings that decide, beside the strategy, which samples are in a step."""
+    return request.settings.order, request.settings.distribute, request.settings.remainder
 
 
 def _as_planned(request: RowRequest) -> RowRequest:

@@ -19,7 +19,7 @@ from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
-from batchstat.simulation.compare.candidates import Candidates
+from batchstat.simulation.compare.candidates import Candidates, can_regroup
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row, request_of
 from batchstat.simulation.compare.sweep import sweep
@@ -85,6 +85,8 @@ def comparison_of(
     best = changes.best or changes.current
     shares = epochs.of(basis)
     shown = {row.name for row in candidates.rows}
+    if not can_regroup(changes.current.request.row, basis):
+        shown.add("regrouped")
     return Comparison(
         created=datetime.now(UTC).isoformat(),
         samples=len(epochs.samples),

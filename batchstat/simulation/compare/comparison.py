@@ -155,8 +155,13 @@ class Comparison:
         return [row.label for row in self.strategies]
 
     def __getitem__(self, label: str) -> StrategyResult:
-        """Return the row of a strategy. Raises KeyError for a strategy that has no row."""
+        """Return the row of a strategy, by its label; or by its name alone, where only one row has
+        it. Raises KeyError for a strategy that has no row.
+        """
         rows = {row.label: row for row in self.strategies}
+        named = [row for row in self.strategies if row.name == label]
+        if label not in rows and len(named) == 1:
+            return named[0]
         if label not in rows:
             raise KeyError(f"{label!r} is not compared: the rows are {', '.join(rows)}")
         return rows[label]

@@ -8,7 +8,12 @@ from batchstat.errors import OptionError
 from batchstat.parameters import listed
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import RowRequest, StrategySpec, names_strategy
+from batchstat.planning.strategies.spec import (
+    NamedRow,
+    RowRequest,
+    StrategySpec,
+    names_strategy,
+)
 from batchstat.recording.given_batches import GivenBatches, NamedBatches
 from batchstat.recording.sample_numbers import given_batches
 from batchstat.words import short
@@ -108,9 +113,7 @@ class NamedRows:
             )
 
 
-def requests_of(
-    rows: Iterable[StrategySpec | NamedBatches], basis: ResolvedSettings
-) -> list[RowRequest]:
+def requests_of(rows: Iterable[NamedRow], basis: ResolvedSettings) -> list[RowRequest]:
     """Return each row with its settings; a row that is named twice is returned once.
 
     Raises:

@@ -153,6 +153,11 @@ class PlanCounts:
         return computed / (linear * self.real_tokens + quadratic * self.real_squared_tokens)
 
     @property
+    def mean_batch_tokens(self) -> float:
+        """Mean total tokens of a batch."""
+        return self.total_tokens / self.batches
+
+    @property
     def mean_samples_per_batch(self) -> float:
         """Mean entries per batch."""
         return self.sum_samples_per_batch / self.batches

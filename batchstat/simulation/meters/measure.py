@@ -18,8 +18,10 @@ from batchstat.planning.rank_plans import (
     tabulate_shares,
     trained_to_balance,
 )
+from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.rng import window_rng
 from batchstat.planning.shares import EpochShares
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.meters.coverage import trace_samples
 from batchstat.simulation.meters.epoch_meter import EpochMeter, Measurement
@@ -46,7 +48,8 @@ def measure(
         InputError: there is no batch, or no token.
     """
     strategy, settings = request.strategy, request.settings
-    in_parts = shares.epoch.is_split or strategy.cuts_samples or strategy.repeats_samples
+    in_parts = shares.epoch.is_split or strategy.cuts_samples
+    in_parts |= strategy.repeats_samples(settings)
     # Whether each sample that is drawn is in one unit, as a whole.
     in_one_unit = shares.is_distributed and not in_parts and not remakes_last(strategy, settings)
     # If each is also drawn once, the distributed units say what happens to every sample: samples
@@ -54,20 +57,56 @@ def measure(
     units_suffice = in_one_unit and settings.draws_all and shares.samples.classes is None
     by_sample = by_sample and not units_suffice
     meter = EpochMeter(request, cost)
-    # Kept only to follow samples: all plans, and the units of each round.
-    plans_kept: list[BatchPlan] = []
+    # Kept only to follow samples: all plans, and the units of each round; memory that grows with
+    # the epoch.
+    plans_kept: list[BatchPlan] | None = [] if by_sample else None
     rounds: list[RankRound] = []
-    summary = None
-    # If the whole epoch is one window, some strategies make its batches from the histogram, which
-    # has fewer lengths than the epoch has samples. A histogram does not know the trained tokens.
-    if in_one_unit and not by_sample and not settings.needs_trained:
-        first_rng = window_rng(settings.seed, settings.epoch, 0)
-        summary = strategy.summary(shares.epoch.stats, first_rng)
-    # `planned` has, for each share of the epoch, an iterator over the tables of its batches.
-    if summary is not None:
-        planned = [iter([summary])]
-    # Plans are kept to follow samples in, which takes memory that grows with the epoch.
-    elif by_sample:
+    if isinstance(strategy, Regrouped):
+        rank_rounds = _regrouped_rounds(request, shares, plans_kept)
+    else:
+        planned = _planned(request, shares, plans_kept, from_histogram=in_one_unit)
+        rank_rounds = distribute(planned, shares, settings, strategy.turns)
+    for rank_round in rank_rounds:
+        meter.add(*rank_round)  # its batches, turns and numbers of units
+        if by_sample:
+            rounds.append(rank_round)
+    traced = None
+    # If no rank has a unit, `measurement` raises the error.
+    if plans_kept and any((rank_round.turns >= 0).any() for rank_round in rounds):
+        units = np.concatenate([rank_round.units for rank_round in rounds])
+        traced = trace_samples(BatchPlan.concatenate(plans_kept), units, shares)
+    return meter.measurement(shares.epoch, traced, shares.samples.lost)
+
+
+def _regrouped_rounds(
+    request: RowRequest, shares: EpochShares, plans_kept: list[BatchPlan] | None
+) -> Iterator[RankRound]:
+    """Yield the rounds of `regrouped`; their plans are added to `plans_kept`, if it is given."""
+    n_seen = 0
+    for plan, turns in regrouped_rounds(request, shares):
+        if plans_kept is not None:
+            plans_kept.append(plan)
+        yield RankRound(BatchTable.of([plan]), turns, np.arange(n_seen, n_seen + plan.n_units))
+        n_seen += plan.n_units
+
+
+def _planned(
+    request: RowRequest,
+    shares: EpochShares,
+    plans_kept: list[BatchPlan] | None,
+    *,
+    from_histogram: bool,
+) -> list[Iterator[BatchTable]]:
+    """Return, for each share of the epoch, an iterator over the tables of its batches.
+
+    Args:
+        request: the strategy, with its settings.
+        shares: the epoch.
+        plans_kept: what the plans are added to; None where only their tables are needed.
+        from_histogram: whether they may be made from the histogram of the epoch.
+    """
+    strategy, settings = request.strategy, request.settings
+    if plans_kept is not None:
         # The samples whose trained tokens the tables count, or None.
         trained_in = trained_to_balance(shares, settings)
 
@@ -76,16 +115,12 @@ def measure(
                 plans_kept.append(plan)
                 yield BatchTable.of([plan], trained_in)
 
-        planned = list(map(keep_and_tabulate, plan_shares(strategy, shares, settings)))
-    else:
-        planned = list(tabulate_shares(strategy, shares, settings))
-    for rank_round in distribute(planned, shares, settings, strategy.turns):
-        meter.add(*rank_round)  # its batches, turns and numbers of units
-        if by_sample:
-            rounds.append(rank_round)
-    traced = None
-    # If no rank has a unit, `measurement` raises the error.
-    if rounds and any((rank_round.turns >= 0).any() for rank_round in rounds):
-        units = np.concatenate([rank_round.units for rank_round in rounds])
-        traced = trace_samples(BatchPlan.concatenate(plans_kept), units, shares)
-    return meter.measurement(shares.epoch, traced, shares.samples.lost)
+        return list(map(keep_and_tabulate, plan_shares(strategy, shares, settings)))
+    # If the whole epoch is one window, some strategies make its batches from the histogram, which
+    # has fewer lengths than the epoch has samples. A histogram does not know the trained tokens.
+    if from_histogram and not settings.needs_trained:
+        first_rng = window_rng(settings.seed, settings.epoch, 0)
+        summary = strategy.summary(shares.epoch.stats, first_rng)
+        if summary is not None:
+            return [iter([summary])]
+    return list(tabulate_shares(strategy, shares, settings))

@@ -164,7 +164,7 @@ def test_no_column_is_lost_on_a_narrow_screen():
         for heading in ("padding", "speed-up", "shuffling", "shapes", "model", "correlation"):
             assert any(heading in line for line in lines), heading
         for row in made.strategies:
-            assert any(line[2:].startswith(row.label) for line in lines)
+            assert any(line[2:].startswith(row.name) for line in lines)
             assert any(line.startswith(row.label) for line in lines)
 
 
@@ -297,7 +297,11 @@ def test_lengths_come_in_any_array(kind):
 def test_the_table_says_what_it_leaves_out():
     made = batchstat.compare(SKEWED)
     assert [row.name for row in made.strategies] == list(DEFAULT_STRATEGIES)
-    assert set(made.not_shown) | set(DEFAULT_STRATEGIES) == set(OWN_STRATEGIES)
+    assert set(made.not_shown) | {*DEFAULT_STRATEGIES, "regrouped"} == set(OWN_STRATEGIES)
+    # Where a step has one batch, there is nothing to regroup.
+    assert "regrouped" not in made.not_shown
+    several = batchstat.compare(SKEWED, world_size=2)
+    assert "regrouped" in [row.name for row in several.strategies]
     assert batchstat.compare(SKEWED, strategies=list(OWN_STRATEGIES)).not_shown == ()
 
 

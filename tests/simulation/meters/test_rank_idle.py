@@ -109,6 +109,8 @@ def test_waiting_more_often_is_never_shorter_and_changes_no_batch(accumulation):
     once, often = (batchstat.compare(LENGTHS, wait=wait, **settings) for wait in WAITS)
     longer = []
     for one, other in zip(once, often, strict=True):
+        if one.name == "regrouped":  # whose batches are made for where ranks wait
+            continue
         assert one.counts.batches == other.counts.batches
         assert one.counts.total_tokens == other.counts.total_tokens
         longer.append(other.counts.ranks.slowest_tokens - one.counts.ranks.slowest_tokens)

@@ -1,0 +1,315 @@
+"""Steps regrouped: the samples of every step that a setup makes, in other batches of that step."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from batchstat.lengths.arrays import Floats, Ints, expand_ranges, gather_groups, round_up
+from batchstat.planning.algorithms.cutting import longest_of_each
+from batchstat.planning.algorithms.rank_loads import SWAPS, meet_in_turns, share_evenly
+from batchstat.planning.algorithms.step_cuts import (
+    SortedSteps,
+    cheapest_cuts,
+    cut_by_target,
+    cuts_by_targets,
+    fitting,
+    least_targets,
+)
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.rank_plans import distribute_plans, in_turns, plan_shares, remakes_last
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import EpochShares
+from batchstat.planning.strategies.regrouped import Regrouped
+from batchstat.planning.strategies.spec import RowRequest
+
+_AT_ONCE = 1 << 18
+"""Samples of steps that are cut together, whose arrays stay in the processor's cache."""
+
+
+class _Groups(NamedTuple):
+    """Batches of steps.
+
+    Attributes:
+        places: (n,) step × cells + turn in the step × world_size + rank, where each step has
+            `cells` pairs of turn and rank.
+        firsts: (n,) the first entry of each, in a sequence of entries.
+        sizes: (n,) entries of each.
+    """
+
+    places: Ints
+    firsts: Ints
+    sizes: Ints
+
+
+class _Today(NamedTuple):
+    """The steps of a setup, before they are regrouped.
+
+    Attributes:
+        entries: (n_entries,) entries of its plan, batch by batch as they are computed.
+        groups: its batches, of these.
+        cells: pairs of turn and rank of each step.
+        step_offsets: (n_steps + 1,) entries of each step.
+        per_rank: (n_steps,) the most batches of any rank.
+        costs: (n_steps,) what the slowest rank computes, in all between meetings.
+        largest: (n_steps,) total tokens of the largest batch.
+    """
+
+    entries: Ints
+    groups: _Groups
+    cells: int
+    step_offsets: Ints
+    per_rank: Ints
+    costs: Floats
+    largest: Ints
+
+
+def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple[BatchPlan, Ints]]:
+    """Yield an epoch of `regrouped`, in whole steps: the plan of some of them, each batch a unit,
+    and (n_turns, world_size) the unit of each rank, −1 where it has none.
+
+    They come step by step where the epoch is read in an order that comes in pieces, and one plan of
+    it is distributed in turn; else all at once.
+    """
+    strategy, settings = request.strategy, request.settings
+    assert isinstance(strategy, Regrouped)
+    setup = strategy.setup
+    planned = list(plan_shares(setup, shares, settings))
+    is_in_turn = settings.distribute == "batches" and setup.turns is None
+    if is_in_turn and shares.is_distributed and not remakes_last(setup, settings):
+        for one_round in in_turns(planned[0], settings, BatchPlan.concatenate):
+            if len(one_round.turns):
+                yield regroup(one_round.batches, one_round.turns, strategy, settings)
+        return
+    plans_of_shares = [list(plans) for plans in planned]
+    units = distribute_plans(plans_of_shares, shares, replace(request, strategy=setup))
+    plan = BatchPlan.concatenate([plan for plans in plans_of_shares for plan in plans])
+    yield regroup(plan, units, strategy, settings)
+
+
+def regroup(
+    plan: BatchPlan, turns: Ints, strategy: Regrouped, settings: ResolvedSettings
+) -> tuple[BatchPlan, Ints]:
+    """Put the samples of each step into other batches of the step, as many per rank as it has.
+
+    A step stays as it is if the batches found compute no less, or if it has fewer samples than
+    ranks. Where its samples do not suffice for all of its batches, each rank has fewer.
+
+    Args:
+        plan: whole steps of the setup, one sample per row; its units are single batches.
+        turns: (n_turns, world_size) the unit of each rank in each turn; −1 where it has none.
+        strategy: what a batch may hold, and what it costs.
+        settings: batches per step, and where ranks wait.
+
+    Returns:
+        The plan of the new batches in the sequence in which they are computed, each a unit; and
+        (n_turns, world_size) the unit of each rank.
+    """
+    world_size = turns.shape[1]
+    today = _steps_of(plan, turns, strategy, settings)
+    lengths = plan.lengths[today.entries]
+    steps = np.repeat(np.arange(len(today.per_rank)), np.diff(today.step_offsets))
+    # Stable, so that equal lengths stay in their sequence.
+    order = np.lexsort((-lengths, steps))
+    falling = lengths[order]  # along each step
+    per_rank = np.minimum(today.per_rank, np.diff(today.step_offsets) // world_size)
+    is_kept = np.ones(len(per_rank), dtype=np.bool_)
+    found: list[_Groups] = []
+    # One rank with one batch has nothing to regroup, and no rank without a batch.
+    for batches in np.unique(per_rank[per_rank * world_size > 1]).tolist():
+        same = np.flatnonzero(per_rank == batches)
+        sizes = np.diff(today.step_offsets)[same]
+        # Steps of similar sizes together, since they are padded to the largest; and few at a time.
+        same = same[np.argsort(sizes, kind="stable")]
+        at_once = max(1, _AT_ONCE // int(sizes.max()))
+        for part in np.split(same, range(at_once, len(same), at_once)):
+            groups, improved = _regroup_steps(part, batches, falling, today, strategy, settings)
+            is_kept[improved] = False
+            found.append(groups)
+    kept = np.flatnonzero(is_kept[today.groups.places // today.cells])
+    # All entries as they are sorted, then again as they were, for the steps that are kept.
+    pool = np.concatenate([today.entries[order], today.entries])
+    found.append(
+        _Groups(
+            today.groups.places[kept],
+            today.groups.firsts[kept] + len(order),
+            today.groups.sizes[kept],
+        )
+    )
+    places, firsts, sizes = (np.concatenate(each) for each in zip(*found, strict=True))
+    sequence = np.argsort(places, kind="stable")
+    offsets, positions = expand_ranges(firsts[sequence], sizes[sequence])
+    units = np.full(len(per_rank) * today.cells, -1, dtype=np.int64)
+    units[places[sequence]] = np.arange(len(sequence))
+    new_turns = units.reshape(-1, world_size)
+    # The last step may have fewer turns than others.
+    n_turns = int(np.flatnonzero((new_turns >= 0).any(axis=1))[-1]) + 1
+    return _plan_of(plan, pool[positions], offsets, strategy), new_turns[:n_turns]
+
+
+def _steps_of(
+    plan: BatchPlan, turns: Ints, strategy: Regrouped, settings: ResolvedSettings
+) -> _Today:
+    """Return the steps of a setup, as `regroup` takes them."""
+    world_size = turns.shape[1]
+    # Where the epoch ends within the first step, that has no more turns.
+    turns_per_step = min(settings.gradient_accumulation_steps, len(turns))
+    n_steps, cells = -(-len(turns) // turns_per_step), turns_per_step * world_size
+    places = np.flatnonzero(turns.ravel() >= 0)
+    batches = turns.ravel()[places]
+    offsets, entries = gather_groups(plan.row_offsets[plan.batch_offsets], batches)
+    sizes, widths = np.diff(offsets), plan.widths[batches]
+    table = np.zeros(n_steps * cells)
+    table[places] = sizes * _row_costs(widths, strategy)
+    table = table.reshape(n_steps, -1, world_size)
+    has_batch = np.bincount(places, minlength=n_steps * cells).reshape(table.shape)
+    largest = np.zeros(n_steps, dtype=np.int64)
+    np.maximum.at(largest, places // cells, sizes * widths)
+    return _Today(
+        entries=entries,
+        groups=_Groups(places, offsets[:-1], sizes),
+        cells=cells,
+        # The batches before each step, and with these the entries.
+        step_offsets=offsets[np.searchsorted(places, np.arange(n_steps + 1) * cells)],
+        per_rank=has_batch.sum(axis=1).max(axis=1),
+        costs=_slowest(table, settings),
+        largest=largest,
+    )
+
+
+def _slowest(costs: Floats, settings: ResolvedSettings) -> Floats:
+    """Return (n_steps,) what the slowest rank computes, summed over the meetings of ranks; of costs
+    (n_steps, turns per step, world_size).
+    """
+    in_turns = settings.wait == "micro-batch"
+    slowest: Floats = costs.max(axis=2).sum(axis=1) if in_turns else costs.sum(axis=1).max(axis=1)
+    return slowest
+
+
+def _row_costs(widths: Ints, strategy: Regrouped) -> Floats:
+    """Return the cost of rows of these widths: their tokens, or with `pairs` also the pairs of
+    tokens that attention computes; an empty row costs as much as one token. As floats, which hold
+    the square of any width.
+    """
+    tokens = np.maximum(widths, 1).astype(np.float64)
+    return tokens if strategy.pairs is None else tokens * strategy.pairs + tokens**2
+
+
+def _regroup_steps(
+    steps: Ints,
+    batches: int,
+    falling: Ints,
+    today: _Today,
+    strategy: Regrouped,
+    settings: ResolvedSettings,
+) -> tuple[_Groups, Ints]:
+    """Regroup steps of one number of batches per rank. Returns the new batches of those that then
+    compute less, of entries sorted by length; and these steps.
+
+    Args:
+        steps: (n,) the steps.
+        batches: batches per rank.
+        falling: (n_entries,) tokens of each entry, longest first in each step.
+        today: the steps as they are.
+        strategy: what a batch may hold, and what it costs.
+        settings: batches per step, and where ranks wait.
+    """
+    world_size = settings.world_size
+    first, sizes = today.step_offsets[steps], np.diff(today.step_offsets)[steps]
+    # A row for each step, filled up with its shortest sample.
+    columns = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
+    widths = _widths(falling[first[:, None] + columns], strategy)
+    most_rows = np.maximum(strategy.tokens_per_batch // np.maximum(widths, 1), 1)
+    sorted_steps = SortedSteps(_row_costs(widths, strategy), most_rows, sizes)
+    sorted_steps = fitting(sorted_steps, batches * world_size, np.maximum(widths, 1))
+    offsets, costs, places = best_batches(
+        sorted_steps, batches, world_size, in_turns=settings.wait == "micro-batch"
+    )
+    # A step that does not fit is changed even if it then computes as much.
+    is_better = (costs < today.costs[steps]) | (today.largest[steps] > strategy.tokens_per_batch)
+    better = np.flatnonzero(is_better)
+    groups = _Groups(
+        (steps[better, None] * today.cells + places[better]).ravel(),
+        (first[better, None] + offsets[better, :-1]).ravel(),
+        np.diff(offsets[better], axis=1).ravel(),
+    )
+    return groups, steps[better]
+
+
+def best_batches(
+    steps: SortedSteps, per_rank: int, world_size: int, *, in_turns: bool
+) -> "SharedBatches":
+    """Cut steps into `per_rank` batches for each rank, and give these to ranks; `in_turns` where
+    ranks wait for each other in every batch.
+    """
+    n_batches = per_rank * world_size
+    in_turns = in_turns or world_size == 1 or per_rank == 1
+
+    def shared(offsets: Ints, swaps: int = SWAPS) -> SharedBatches:
+        costs = steps.batch_costs(offsets)
+        if in_turns:
+            return SharedBatches(offsets, *meet_in_turns(costs, world_size))
+        return SharedBatches(offsets, *share_evenly(costs, world_size, swaps))
+
+    # With one batch per rank only the largest counts, which is then as small as it can be.
+    if per_rank == 1:
+        return shared(cut_by_target(steps, n_batches, least_targets(steps, n_batches)))
+    cheapest = cheapest_cuts(steps, n_batches)
+    if cheapest is not None and world_size == 1:
+        return shared(cheapest)
+    # Swaps take most of the time, so that only the best of these cuts is shared with them.
+    by_targets = _best(shared(offsets, swaps=0) for offsets in cuts_by_targets(steps, n_batches))
+    results = [by_targets if in_turns else shared(by_targets.offsets)]
+    return _best([*results, *([] if cheapest is None else [shared(cheapest)])])
+
+
+class SharedBatches(NamedTuple):
+    """Batches of steps, given to ranks.
+
+    Attributes:
+        offsets: (n_steps, n_batches + 1) samples of each batch.
+        costs: (n_steps,) what the slowest rank computes, summed over the meetings of ranks.
+        places: (n_steps, n_batches) turn × `world_size` + rank of each.
+    """
+
+    offsets: Ints
+    costs: Floats
+    places: Ints
+
+
+def _best(results: Iterable[SharedBatches]) -> SharedBatches:
+    """Return the result that costs least, for each step; of equal ones the first."""
+    best, *others = results
+    for other in others:
+        better = np.flatnonzero(other.costs < best.costs)
+        for array, of_other in zip(best, other, strict=True):
+            array[better] = of_other[better]
+    return best
+
+
+def _widths(lengths: Ints, strategy: Regrouped) -> Ints:
+    """Return the widths of batches whose longest samples have these lengths."""
+    longest = lengths if strategy.row_length is None else np.full_like(lengths, strategy.row_length)
+    return round_up(longest, strategy.pad_to_multiple_of)
+
+
+def _plan_of(plan: BatchPlan, entries: Ints, offsets: Ints, strategy: Regrouped) -> BatchPlan:
+    """Return entries of a plan in other batches, each a unit.
+
+    Args:
+        plan: where they come from.
+        entries: (n_entries,) the entries, batch by batch.
+        offsets: (n_batches + 1,) entries of each batch.
+        strategy: how wide batches are.
+    """
+    lengths = plan.lengths[entries]
+    return BatchPlan(
+        samples=plan.samples[entries],
+        lengths=lengths,
+        row_offsets=np.arange(len(entries) + 1),
+        batch_offsets=offsets,
+        unit_offsets=np.arange(len(offsets)),
+        widths=_widths(longest_of_each(lengths, offsets), strategy),
+        starts=None if plan.starts is None else plan.starts[entries],
+    )

@@ -1,0 +1,125 @@
+"""`regrouped`: the steps of another setup, the samples of each in other batches."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from batchstat.errors import OptionError
+from batchstat.parameters import described, parameter
+from batchstat.planning.distribution import REPEATING
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.fixed import Fixed
+from batchstat.planning.strategies.static import Static
+
+
+@described(
+    """Every step keeps exactly the samples that `of` puts into it. They are sorted by length and
+    cut into as many batches as the step has, of unequal numbers of samples, none above
+    `tokens_per_batch`; ranks get them so that the slowest finishes soonest.
+
+    The samples of each step, the number of steps, the order and the learning rate stay. So does the
+    gradient of a loss that is summed over the step and divided once. A step that would compute no
+    less stays as it is. Give `of` last: all that follows it is its own.
+
+    Ranks, remainder, drop_last and longer samples: those of `of`. Needs several ranks, or
+    gradient_accumulation_steps above 1. Budget: `tokens_per_batch`, exceeded only where a step does
+    not fit into its batches.
+    """
+)
+@dataclass(frozen=True, kw_only=True)
+class Regrouped(Strategy):
+    in_short: ClassVar[str] = "same steps"
+    needs_epoch: ClassVar[bool] = True
+    uses_wait: ClassVar[bool] = True
+    samples_per_second: ClassVar[int] = 100_000
+
+    of: str = parameter("The setup whose steps it keeps: a strategy, such as hf-trainer.", "static")
+    tokens_per_batch: int
+    pairs: int | None = parameter(
+        "Pairs of tokens that attention computes in the time of one token; none if attention takes "
+        "no time of its own.",
+        None,
+    )
+    setup: Strategy
+    """The strategy that `of` names, with its parameters."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if reason := _refusal(self.setup):
+            raise OptionError(f"regrouped:of={self.of}: {reason}")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Its own parameters; those of `of` follow from its text and the settings."""
+        return {key: vars(self)[key] for key in ("of", "tokens_per_batch", "pairs")}
+
+    @property
+    def order(self) -> str | None:  # type: ignore[override]
+        """The order of samples that belongs to `of`."""
+        return self.setup.order
+
+    @property
+    def shuffles_as(self) -> str | None:  # type: ignore[override]
+        """The order to which its batches amount."""
+        return self.setup.shuffles_as
+
+    @property
+    def distribute(self) -> str | None:  # type: ignore[override]
+        """How the batches of `of` reach the ranks."""
+        return self.setup.distribute
+
+    @property
+    def remainder(self) -> str | None:  # type: ignore[override]
+        """What becomes of batches of `of` that do not divide evenly over the ranks."""
+        return self.setup.remainder
+
+    @property
+    def loss(self) -> str:  # type: ignore[override]
+        """How the framework of `of` makes the losses of tokens that of a step."""
+        return self.setup.loss
+
+    @property
+    def is_given(self) -> bool:  # type: ignore[override]
+        """Whether the batches of `of` were made elsewhere."""
+        return self.setup.is_given
+
+    @property
+    def keeps_random_steps(self) -> bool:
+        """Whether no length decides which samples belong to a step, as far as is known."""
+        return isinstance(self.setup, Static | Fixed) or self.setup.is_given
+
+    @property
+    def row_length(self) -> int | None:
+        """Tokens that every row of `of` has; None if rows have no such length."""
+        return self.setup.row_length
+
+    def repeats_samples(self, settings: ResolvedSettings) -> bool:
+        """Return whether the samples that even out the ranks are in batches of others."""
+        is_filled = settings.world_size > 1 and settings.remainder in REPEATING
+        return is_filled or self.setup.repeats_samples(settings)
+
+    def check(self, settings: ResolvedSettings) -> None:
+        """Raise OptionError where ranks do not all have batches in every turn."""
+        if settings.world_size > 1 and settings.remainder in ("uneven", "dummy"):
+            raise OptionError(
+                f"regrouped:of={self.of}: with remainder={settings.remainder} some ranks have no "
+                "batch in the last turn: set remainder to repeat or drop"
+            )
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Return the plan of `of`: a window has no steps yet, in which `regrouping` cuts it."""
+        return self.setup.plan(window)
+
+
+def _refusal(setup: Strategy) -> str | None:
+    """Return why the steps of a setup cannot be regrouped; None if they can."""
+    if isinstance(setup, Regrouped):
+        return "its steps are regrouped already: name the setup itself"
+    if setup.packs_rows:
+        return "rows are already full; see rank idle"
+    if setup.varies_steps:
+        return "its steps have different numbers of batches, which are not known in advance"
+    if setup.pads_to_edges:
+        return "its rows are padded to the edges of buckets, which batches of a step would mix"
+    return None
