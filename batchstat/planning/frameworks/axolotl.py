@@ -29,6 +29,7 @@ class AxolotlPadded(HfTrainer):
     own_parameters: ClassVar[tuple[str, ...]] = ("pad_to_multiple_of",)
     usual_batch_size: ClassVar[int | None] = 1
     loss: ClassVar[str] = "axolotl"
+    takes_sampler: ClassVar[bool] = False
 
     pad_to_multiple_of: int = _PAD_TO
 

@@ -39,6 +39,7 @@ class LlamaFactoryPadded(HfTrainer):
     """LLaMA-Factory's SFT with its defaults: the Trainer's batches, padded to multiples of 8."""
 
     own_parameters: ClassVar[tuple[str, ...]] = ("pad_to_multiple_of",)
+    takes_sampler: ClassVar[bool] = False
 
     pad_to_multiple_of: int = _PAD_TO
 

@@ -43,6 +43,7 @@ class Strategy(ABC):
         unpacked: the strategy that its name means without that parameter.
         needs_epoch: whether a window alone does not determine its batches.
         is_given: whether its batches were made elsewhere.
+        takes_sampler: whether people can give the framework batches of their own, in a script.
         uses_wait: whether its batches depend on where ranks wait for each other.
         varies_steps: whether its steps have different numbers of batches.
         samples_per_second: samples that it plans, and that are measured, in a second on one core,
@@ -66,6 +67,7 @@ class Strategy(ABC):
     drops_per: ClassVar[str] = ""
     needs_epoch: ClassVar[bool] = False
     is_given: ClassVar[bool] = False
+    takes_sampler: ClassVar[bool] = True
     uses_wait: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False
     samples_per_second: ClassVar[int] = 1_000_000

@@ -152,8 +152,10 @@ class Advisor:
         row = self.changes.ruled_out
         if row is None:
             return ""
-        counts = row.counts
-        if counts.reducible_peak > self.basis.tokens_per_batch:
+        counts, current = row.counts, self.changes.current
+        if not Change(row=row, current=current).has_place:
+            reason = f"{current.name} takes no sampler"
+        elif counts.reducible_peak > self.basis.tokens_per_batch:
             exceeding = counts.over_budget_batches
             # A strategy with a budget of its own counts only batches above its own: maybe none.
             subject = f"{exceeding:,} of its {counts.batches:,} batches" if exceeding else "batches"
@@ -165,8 +167,8 @@ class Advisor:
             reason += self._to_fit()
         else:
             # It fits, but loses or repeats more of the corpus than the current setup.
-            current = self.changes.current.counts
-            reason = "; ".join([*loses(counts, current), *repeats(counts, current)])
+            now = current.counts
+            reason = "; ".join([*loses(counts, now), *repeats(counts, now)])
         return f" {row.label} would come first, but {reason}."
 
 

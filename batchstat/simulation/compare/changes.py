@@ -111,6 +111,12 @@ class Change:
         )
 
     @property
+    def has_place(self) -> bool:
+        """Whether the user's trainer can be given it: by its keys, or as batches of a sampler."""
+        now = _as_planned(self.current.request).strategy
+        return self.keys is not None or not self.is_regrouped or now.takes_sampler
+
+    @property
     def keeps_gradient(self) -> bool:
         """Whether the current loss is summed over the whole step: its gradient is the same whatever
         samples share a batch.
@@ -277,10 +283,11 @@ def _fits(row: StrategyResult, budget: int) -> bool:
 
 
 def _is_allowed(change: Change, budget: int) -> bool:
-    """Return whether a change may be recommended: its batches fit, and it loses and repeats at most
-    0.5 % of the corpus more than the current setup.
+    """Return whether a change may be recommended: its batches fit, it loses and repeats at most
+    0.5 % of the corpus more than the current setup, and there is a place for it.
     """
     changed, now = change.row.counts, change.current.counts
     loses_more = changed.lost_share > now.lost_share + MOST_LOST
     repeats_more = changed.repeated_share > now.repeated_share + MOST_LOST
-    return _fits(change.row, budget) and not loses_more and not repeats_more
+    fits = _fits(change.row, budget) and not loses_more and not repeats_more
+    return fits and change.has_place

@@ -65,7 +65,9 @@ FRAMEWORKS = {
     ),
     "trl": ("trl",),
 }
-WHOLE = ("static", "bucketed", "token-budget", "packed", "padding-free")
+WHOLE = (
+    *("static", "bucketed", "token-budget", "packed", "padding-free", "regrouped:of=hf-trainer"),
+)
 STRATEGIES = {
     "torch": (*WHOLE, "packed:method=wrapped", "asym"),
     "accelerate": (*WHOLE, "packed:method=wrapped"),
