@@ -68,13 +68,13 @@ def line_of_change(
         return change.line
     row, multiple = change.row, basis.pad_to_multiple_of
     # The settings to train with. Those that are None have no flag.
-    settings = {
+    settings: dict[str, str | int | None] = {
         "strategy": row.label,
         "tokens_per_batch": basis.tokens_per_batch,
         "max_length": basis.max_length,
         "pad_to_multiple_of": multiple if multiple > 1 else None,  # 1 changes nothing
         # A strategy that sets a batch size has it in its label.
-        "batch_size": None if row.request.sets("batch_size") else row.params.get("batch_size"),
+        "batch_size": row.request.shared_batch_size,
     }
     if refusal("torch", row.request):  # no recipe makes these batches: they can only be simulated
         return command_line(inputs, "compare", **settings)

@@ -62,8 +62,7 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
             settings = {each.name: getattr(basis, each.name) for each in fields(Settings)}
             # A strategy takes its batch size from the settings, sets its own, or has none. Only the
             # first one belongs to the settings.
-            size = None if request.sets("batch_size") else request.params.get("batch_size")
-            settings["batch_size"] = size
+            settings["batch_size"] = request.shared_batch_size
             # Only to raise for a current setup that is no strategy, as a recipe prints its name.
             StrategySpec.parse(choice["current"]).request(basis)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))

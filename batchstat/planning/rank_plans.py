@@ -144,14 +144,15 @@ def in_turns(
     planned: Iterable[_Units],
     settings: ResolvedSettings,
     concatenate: Callable[[Sequence[_Units]], _Units],
+    rounds: int = 1,
 ) -> Iterator[_Round[_Units]]:
-    """Yield the units of one plan in turn, in pieces of whole steps. The last turn is filled with
-    units of the first one where the remainder is repeated.
+    """Yield the units of one plan in turn, in pieces of whole steps, about `rounds` × `ROUND_UNITS`
+    units each. The last turn is filled with units of the first one where the remainder is repeated.
     """
     world_size = settings.world_size
     # A piece ends only where a step ends, and where the turns end that are balanced together.
     turns_together = lcm(BALANCED_TURNS, settings.gradient_accumulation_steps)
-    units_per_piece = round_up(ROUND_UNITS, world_size * turns_together)
+    units_per_piece = round_up(rounds * ROUND_UNITS, world_size * turns_together)
     n_seen, first_turn = 0, None
     pieces = in_pieces(
         planned, units_per_piece, lambda part: part.n_units, concatenate, lambda p, i: p.take(i)

@@ -24,8 +24,10 @@ from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 
-_AT_ONCE = 1 << 18
-"""Samples of steps that are cut together, whose arrays stay in the processor's cache."""
+_ROUNDS = 8
+"""Rounds of units that are regrouped together, where an epoch comes in pieces."""
+_AT_ONCE = 1 << 20
+"""Samples of steps that are cut together: so many that NumPy computes more than it is called."""
 
 
 class _Groups(NamedTuple):
@@ -78,7 +80,7 @@ def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple
     planned = list(plan_shares(setup, shares, settings))
     is_in_turn = settings.distribute == "batches" and setup.turns is None
     if is_in_turn and shares.is_distributed and not remakes_last(setup, settings):
-        for one_round in in_turns(planned[0], settings, BatchPlan.concatenate):
+        for one_round in in_turns(planned[0], settings, BatchPlan.concatenate, _ROUNDS):
             if len(one_round.turns):
                 yield regroup(one_round.batches, one_round.turns, strategy, settings)
         return
@@ -226,9 +228,13 @@ def _regroup_steps(
     offsets, costs, places = best_batches(
         sorted_steps, batches, world_size, in_turns=settings.wait == "micro-batch"
     )
-    # A step that does not fit is changed even if it then computes as much.
-    is_better = (costs < today.costs[steps]) | (today.largest[steps] > strategy.tokens_per_batch)
-    better = np.flatnonzero(is_better)
+    widths_of_batches = np.take_along_axis(widths, offsets[:, :-1], axis=1)
+    largest = (np.diff(offsets, axis=1) * widths_of_batches).max(axis=1)
+    # Where ranks have unlike numbers of batches, the largest may have to grow: that step is kept.
+    # One that does not fit is changed even if it then computes as much.
+    largest_now, budget = today.largest[steps], strategy.tokens_per_batch
+    is_better = (costs < today.costs[steps]) & (largest <= np.maximum(largest_now, budget))
+    better = np.flatnonzero(is_better | ((largest_now > budget) & (largest < largest_now)))
     groups = _Groups(
         (steps[better, None] * today.cells + places[better]).ravel(),
         (first[better, None] + offsets[better, :-1]).ravel(),

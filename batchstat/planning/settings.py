@@ -14,6 +14,7 @@ from batchstat.parameters import (
     documented,
     names_in,
     option,
+    parameter,
 )
 from batchstat.planning.rules import (
     DISTRIBUTIONS,
@@ -282,7 +283,12 @@ class ResolvedSettings(Settings):
     tokens_per_batch: int = field(metadata=_GIVEN["tokens_per_batch"])
     max_length: int = field(metadata=_GIVEN["max_length"])
     batch_size: int = field(metadata=_GIVEN["batch_size"])
-    given_batch_size: int | None = None
+    given_batch_size: int | None = parameter(
+        "The batch size that was given.",
+        None,
+        told="The batch size that was given, or that the current setup has; null where batch_size "
+        "follows from the budget.",
+    )
 
     @property
     def widest(self) -> int:

@@ -14,6 +14,9 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 
+_MOST_MULTIPLE = 128
+"""The largest multiple to which collators usually round widths up, that of TPUs."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GivenBatches(Strategy):
@@ -62,6 +65,19 @@ class GivenBatches(Strategy):
     def batch_capacity(self) -> int:
         """Most rows in a batch."""
         return int(np.diff(self.batch_offsets).max())
+
+    def pads_before(self, lengths: Ints) -> bool:
+        """Return whether samples were padded before they were batched: whether a batch is wider
+        than its longest row, by more than a collator rounds up to.
+
+        Args:
+            lengths: (n,) tokens of each sample of the corpus.
+        """
+        if self.widths is None:
+            return False
+        rows = sums(lengths[self.places].astype(np.int64), self.row_offsets)
+        longest = np.maximum.reduceat(rows, self.batch_offsets[:-1])
+        return bool((self.widths > round_up(longest, _MOST_MULTIPLE)).any())
 
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
         """Return settings with a batch size and a budget: those that the user set, or else the most

@@ -17,7 +17,7 @@ _WIDTH = 100
 """Characters of a line where the output does not go to a terminal."""
 _SETTINGS_TO_PASS = ("seed", "gradient_accumulation_steps", "distribute", "remainder", "drop_last")
 """Settings that the line to paste passes on to the sampler where they are not at their defaults."""
-_PARAMETERS_TO_STATE = ("tokens_per_batch", "batch_size", "pad_to_multiple_of")
+_PARAMETERS_TO_STATE = ("tokens_per_batch", "pad_to_multiple_of")
 """Parameters that the line to paste states where the strategy does not state them itself."""
 _RANK = "rank=trainer.args.process_index, world_size=trainer.args.world_size"
 _IMPORT = "from batchstat.training.integrations.huggingface import with_batches"
@@ -77,6 +77,9 @@ def line_of(report: Preflight, change: Change) -> str:
     # The trainer has an argument for the change, or the report is on a file.
     if change.line or observed is None:
         return change.line
+    # Its steps are those of batches that only this process has: no text names them.
+    if request.strategy.is_given:
+        return ""
     # Record numbers are no indices of the data set, or cannot represent these batches.
     if not observed.is_indexed or refusal("trainer", request):
         return ""
@@ -89,6 +92,8 @@ def line_of(report: Preflight, change: Change) -> str:
         # None: the strategy has no such parameter. 1: the default, at which nothing is stated.
         if not request.sets(name) and change.row.params.get(name) not in (None, 1)
     }
+    if request.shared_batch_size is not None:
+        arguments["batch_size"] = request.shared_batch_size
     words = [literal(request.spec), *(f"{name}={literal(arguments[name])}" for name in arguments)]
     # Each rank computes its own part of every step.
     if request.settings.world_size > 1:

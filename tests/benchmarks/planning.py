@@ -8,7 +8,8 @@ which samples share a batch, shuffle the batches and count the tokens computed; 
 checked to be equal. Each ratio is the loop's processor time divided by that of planning and
 measuring; the median of the rounds, beside its floor. `compare` is the processor time of the
 default table of 10^6 lengths, sweep included, as a multiple of `token-budget`'s loop over the same
-lengths, beside its ceiling. `--growth` shows the time from 10^5 to 10^8 samples, as a multiple of
+lengths, beside its ceiling; `regrouped` the same of planning 10^6 lengths in steps of 64 and of 512
+samples. `--growth` shows the time from 10^5 to 10^8 samples, as a multiple of
 that for 10^5. It writes planning.md and planning.json.
 """
 
@@ -25,7 +26,10 @@ import numpy as np
 
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
+from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.settings import Settings
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.planning.windows import TOGETHER, plan_windows
 from batchstat.simulation.meters.counts import PlanCounts
@@ -162,6 +166,29 @@ def compare_ratio(rounds: int) -> float:
     return statistics.median(times)
 
 
+def regrouped_ratios(rounds: int) -> dict[str, float]:
+    """Time to plan steps and to regroup them over that of `token-budget`'s loop."""
+    lengths = lengths_of(10**6)
+    plain = lengths.tolist()
+    budget = SETTINGS["tokens_per_batch"]
+    inputs = resolve_inputs(lengths)
+    found = {}
+    for ranks, accumulated, size in STEPS:
+        basis = inputs.resolve(
+            Settings(batch_size=size, world_size=ranks, gradient_accumulation_steps=accumulated)
+        )
+        request = StrategySpec.parse("regrouped").request(basis)
+        shares = make_shares(inputs.samples, basis)
+        times = []
+        for _ in range(rounds):
+            loop, _ = seconds(lambda: windows_loop(plain, lambda length: budget // length))
+            planned, _ = seconds(lambda: plan_ranks(shares, request))
+            times.append(planned / loop)
+        name = f"{ranks * accumulated * size}: {ranks} ranks x {accumulated} batches of {size}"
+        found[name] = statistics.median(times)
+    return found
+
+
 def growth() -> dict[str, dict[str, float]]:
     """Time for more samples, as a multiple of that for 10^5, by strategy; the least of a few."""
     taken: dict[str, dict[int, float]] = {spec: {} for spec in GROWING}
@@ -185,6 +212,10 @@ CEILING = 3.9
 """Times `token-budget`'s loop that `compare` may take: a third of 11.7, its time while it planned
 each window by itself.
 """
+STEPS = ((1, 8, 8), (2, 4, 8), (8, 1, 8), (8, 8, 8), (64, 4, 2))
+"""Ranks, batches per rank and samples per batch of the steps that are regrouped."""
+REGROUPED_CEILING = 10
+"""Times `token-budget`'s loop that planning regrouped steps may take."""
 GROWING = ("static", "bucketed", "token-budget", "packed")
 POWERS = (10**5, 10**6, 10**7, 10**8)
 
@@ -204,6 +235,12 @@ def main() -> None:
     record["compare"] = compare_ratio(given.rounds)
     lines += ["", "| | times token-budget's loop | at most |", "|---|---:|---:|"]
     lines += [f"| compare, default table | {record['compare']:.1f} | {CEILING} |"]
+    record["regrouped"] = regrouped_ratios(given.rounds)
+    lines += ["", "| samples per step | times token-budget's loop | at most |", "|---|---:|---:|"]
+    lines += [
+        f"| {name} | {ratio:.1f} | {REGROUPED_CEILING} |"
+        for name, ratio in record["regrouped"].items()
+    ]
     if given.growth:
         record["growth"] = growth()
         lines += ["", "| strategy | 10^5 | 10^6 | 10^7 | 10^8 |", "|---|---:|---:|---:|---:|"]

@@ -197,6 +197,7 @@ def test_options_of_compare_reach_the_basis(run):
     )
     assert record["basis"] == {
         "tokens_per_batch": 4096,
+        "given_batch_size": 8,
         "max_length": 256,
         "overflow": "split",
         "batch_size": 8,

@@ -294,6 +294,8 @@ def _rows_to_compare(
     names = {strategy.name for strategy in rows}
     if inputs.current is not None:
         names.add(inputs.current.name)
-    if not can_regroup(inputs.current, inputs.settings):
+    # Of a recording, `regrouped` is a row by default, unless its batches hold padding of before.
+    if isinstance(training.row, tuple) or not can_regroup(inputs.current, inputs.settings):
         names.add("regrouped")
+        rows = [row for row in rows if row.text != "regrouped" or requested]
     return (*rows, *(name for name in OWN_STRATEGIES if name not in names))

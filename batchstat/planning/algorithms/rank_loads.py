@@ -48,13 +48,17 @@ def share_evenly(costs: Floats, world_size: int, swaps: int = SWAPS) -> tuple[Fl
     steps = np.arange(n_steps)
     order = np.argsort(-costs, axis=1, kind="stable")
     loads = np.zeros((n_steps, world_size))
+    open_loads = loads.copy()  # endless of a rank that has all its batches
     n_held = np.zeros((n_steps, world_size), dtype=np.int64)
     held = np.zeros((n_steps, world_size, per_rank), dtype=np.int64)  # the batches of each rank
     for batch in order.T:
-        rank = np.where(n_held < per_rank, loads, np.inf).argmin(axis=1)
-        held[steps, rank, n_held[steps, rank]] = batch
-        loads[steps, rank] += costs[steps, batch]
-        n_held[steps, rank] += 1
+        rank = open_loads.argmin(axis=1)
+        nth = n_held[steps, rank]
+        held[steps, rank, nth] = batch
+        n_held[steps, rank] = nth + 1
+        load = loads[steps, rank] + costs[steps, batch]
+        loads[steps, rank] = load
+        open_loads[steps, rank] = np.where(nth + 1 < per_rank, load, np.inf)
     for _ in range(swaps):
         if not _swap_one(costs, loads, held):
             break

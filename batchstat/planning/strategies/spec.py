@@ -9,6 +9,7 @@ from batchstat.parameters import read_parameters, with_parameter
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.registry import STRATEGIES
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.words import short
 
 
@@ -204,6 +205,17 @@ class RowRequest:
     def params(self) -> dict[str, Any]:
         """All parameters of the strategy."""
         return self.strategy.parameters
+
+    @property
+    def shared_batch_size(self) -> int | None:
+        """The batch size that it takes from the shared settings, for itself or for the setup whose
+        steps it keeps; None where it sets one, or has none.
+        """
+        if isinstance(self.strategy, Regrouped):
+            of = self.row.given.get("of", self.strategy.of)
+            row = StrategySpec.parse(of) if isinstance(of, str) else of
+            return RowRequest(row, self.strategy.setup, self.settings).shared_batch_size
+        return None if self.sets("batch_size") else self.params.get("batch_size")
 
     def sets(self, key: str) -> bool:
         """Return whether the strategy sets a parameter itself, whatever the shared settings are."""

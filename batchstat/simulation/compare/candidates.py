@@ -21,6 +21,7 @@ from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import NamedRow, RowRequest, StrategySpec
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.windows import plan_windows
+from batchstat.recording.given_batches import NamedBatches
 from batchstat.simulation.compare.changes import Change, Changes, find_changes
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.compare.named_rows import NamedRows, Row, requests_of
@@ -129,13 +130,8 @@ def simulate_candidates(
     named_current, settings = named_rows.current, named_rows.settings
     if callable(trainer):
         trainer = _named_trainer_changes(named_rows, trainer)
-    row_names: Sequence[NamedRow] | None = named_rows.rows
-    if row_names is None:
-        row_names = default_strategies(settings, named_current, trainer)
-    if named_current is not None:
-        row_names = (named_current, *row_names)
     cost = batch_cost(model, device)
-    row_names = _of_current(row_names, named_current, cost)
+    row_names = _of_current(_row_names(named_rows, trainer), named_current, cost)
     # The batch size of the current setup decides the budget of all rows, so it is found first.
     current_request = current_row(requests_of(row_names, inputs.resolve(settings)), named_current)
     basis = inputs.resolve(settings, current_request)
@@ -178,6 +174,28 @@ def simulate_candidates(
         epochs=epochs,
         drawn=drawn,
     )
+
+
+def _row_names(named_rows: NamedRows, trainer: Sequence[TrainerChange]) -> list[NamedRow]:
+    """Return the rows, the current setup first if it is named.
+
+    Raises:
+        OptionError: `regrouped` of samples that are padded before they are batched: they stay so in
+            whatever batch.
+    """
+    current, rows = named_rows.current, named_rows.rows
+    if rows is None:
+        rows = default_strategies(named_rows.settings, current, trainer)
+    names: list[NamedRow] = [*rows]
+    if isinstance(current, NamedBatches):
+        is_padded = current.batches.pads_before(named_rows.inputs.samples.lengths)
+        if is_padded and _REGROUPED in (named_rows.rows or ()):
+            raise OptionError(
+                f"regrouped: samples of {current.text} are padded before they are batched: take "
+                "that out first"
+            )
+        names = [name for name in names if not (is_padded and name == _REGROUPED)]
+    return names if current is None else [current, *names]
 
 
 def _of_current(
