@@ -16,6 +16,7 @@ from batchstat.planning.algorithms.step_cuts import (
     cuts_by_targets,
     fitting,
     least_targets,
+    strides,
 )
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import distribute_plans, in_turns, plan_shares, remakes_last
@@ -118,15 +119,19 @@ def regroup(
     per_rank = np.minimum(today.per_rank, np.diff(today.step_offsets) // world_size)
     is_kept = np.ones(len(per_rank), dtype=np.bool_)
     found: list[_Groups] = []
+    # Steps of one kind are cut together; in which company a step is must not change how.
+    kinds = np.stack([per_rank, strides(np.diff(today.step_offsets), per_rank * world_size)])
     # One rank with one batch has nothing to regroup, and no rank without a batch.
-    for batches in np.unique(per_rank[per_rank * world_size > 1]).tolist():
-        same = np.flatnonzero(per_rank == batches)
+    for batches, stride in np.unique(kinds[:, per_rank * world_size > 1], axis=1).T.tolist():
+        same = np.flatnonzero((kinds == [[batches], [stride]]).all(axis=0))
         sizes = np.diff(today.step_offsets)[same]
         # Steps of similar sizes together, since they are padded to the largest; and few at a time.
         same = same[np.argsort(sizes, kind="stable")]
         at_once = max(1, _AT_ONCE // int(sizes.max()))
         for part in np.split(same, range(at_once, len(same), at_once)):
-            groups, improved = _regroup_steps(part, batches, falling, today, strategy, settings)
+            groups, improved = _regroup_steps(
+                part, batches, stride, falling, today, strategy, settings
+            )
             is_kept[improved] = False
             found.append(groups)
     kept = np.flatnonzero(is_kept[today.groups.places // today.cells])
@@ -201,6 +206,7 @@ def _row_costs(widths: Ints, strategy: Regrouped) -> Floats:
 def _regroup_steps(
     steps: Ints,
     batches: int,
+    stride: int,
     falling: Ints,
     today: _Today,
     strategy: Regrouped,
@@ -212,6 +218,7 @@ def _regroup_steps(
     Args:
         steps: (n,) the steps.
         batches: batches per rank.
+        stride: that of `cheapest_cuts`.
         falling: (n_entries,) tokens of each entry, longest first in each step.
         today: the steps as they are.
         strategy: what a batch may hold, and what it costs.
@@ -226,7 +233,7 @@ def _regroup_steps(
     sorted_steps = SortedSteps(_row_costs(widths, strategy), most_rows, sizes)
     sorted_steps = fitting(sorted_steps, batches * world_size, np.maximum(widths, 1))
     offsets, costs, places = best_batches(
-        sorted_steps, batches, world_size, in_turns=settings.wait == "micro-batch"
+        sorted_steps, batches, world_size, stride, in_turns=settings.wait == "micro-batch"
     )
     widths_of_batches = np.take_along_axis(widths, offsets[:, :-1], axis=1)
     largest = (np.diff(offsets, axis=1) * widths_of_batches).max(axis=1)
@@ -244,10 +251,10 @@ def _regroup_steps(
 
 
 def best_batches(
-    steps: SortedSteps, per_rank: int, world_size: int, *, in_turns: bool
+    steps: SortedSteps, per_rank: int, world_size: int, stride: int, *, in_turns: bool
 ) -> "SharedBatches":
     """Cut steps into `per_rank` batches for each rank, and give these to ranks; `in_turns` where
-    ranks wait for each other in every batch.
+    ranks wait for each other in every batch. `stride` is that of `cheapest_cuts`, 0 without it.
     """
     n_batches = per_rank * world_size
     in_turns = in_turns or world_size == 1 or per_rank == 1
@@ -261,13 +268,13 @@ def best_batches(
     # With one batch per rank only the largest counts, which is then as small as it can be.
     if per_rank == 1:
         return shared(cut_by_target(steps, n_batches, least_targets(steps, n_batches)))
-    cheapest = cheapest_cuts(steps, n_batches)
-    if cheapest is not None and world_size == 1:
-        return shared(cheapest)
+    cheapest = [shared(cheapest_cuts(steps, n_batches, stride))] if stride else []
+    if cheapest and world_size == 1:
+        return cheapest[0]
     # Swaps take most of the time, so that only the best of these cuts is shared with them.
     by_targets = _best(shared(offsets, swaps=0) for offsets in cuts_by_targets(steps, n_batches))
     results = [by_targets if in_turns else shared(by_targets.offsets)]
-    return _best([*results, *([] if cheapest is None else [shared(cheapest)])])
+    return _best([*results, *cheapest])
 
 
 class SharedBatches(NamedTuple):

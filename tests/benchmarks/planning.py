@@ -182,7 +182,7 @@ def regrouped_ratios(rounds: int) -> dict[str, float]:
         times = []
         for _ in range(rounds):
             loop, _ = seconds(lambda: windows_loop(plain, lambda length: budget // length))
-            planned, _ = seconds(lambda: plan_ranks(shares, request))
+            planned, _ = seconds(lambda shares=shares, of=request: plan_ranks(shares, of))
             times.append(planned / loop)
         name = f"{ranks * accumulated * size}: {ranks} ranks x {accumulated} batches of {size}"
         found[name] = statistics.median(times)

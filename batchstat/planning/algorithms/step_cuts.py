@@ -7,24 +7,18 @@ lengths overlap can swap samples until they do not, and no row of either gets wi
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, sqrt
 
 import numpy as np
 
 from batchstat.lengths.arrays import Floats, Ints
 
-SHAPES = (0.0, 0.5, 1.0)
-"""Exponents of a row's cost in the target of its batch: 0 for batches of equal cost, 1 for batches
-of equally many samples. Which suits the ranks best differs from step to step: of batches of unlike
-cost, small ones go beside the largest.
-"""
 _SLACK = (1.0, 1.15)
 """Targets tried, as multiples of the least with which the batches suffice. With a larger one the
 last batches are single short samples: what goes beside a very long sample.
 """
-_NEAR = 1 / 64
+_NEAR = 1 / 32
 """How near to the least target is near enough where others are tried, too."""
-_EXACT = 1024
+_EXACT = 512
 """Sums per sample up to which the cheapest cut is searched for among all; a microsecond or two for
 each sample. Above it, batches begin only at every second, third, … sample.
 """
@@ -69,13 +63,15 @@ def cuts_by_targets(steps: SortedSteps, n_batches: int) -> Iterator[Ints]:
     """Yield cuts of each step into exactly `n_batches`, to choose from: (n_steps, n_batches + 1)
     offsets of each. Every step has at least as many samples as batches, and fits into them.
     """
-    for shape in SHAPES:
-        least = least_targets(steps, n_batches, shape, near=_NEAR)
+    for falling in (False, True):
+        least = least_targets(steps, n_batches, falling=falling, near=_NEAR)
         for slack in _SLACK:
-            yield cut_by_target(steps, n_batches, least * slack, shape)
+            yield cut_by_target(steps, n_batches, least * slack, falling=falling)
 
 
-def cut_by_target(steps: SortedSteps, n_batches: int, targets: Floats, shape: float = 0.0) -> Ints:
+def cut_by_target(
+    steps: SortedSteps, n_batches: int, targets: Floats, *, falling: bool = False
+) -> Ints:
     """Cut each step from its longest sample on. A batch takes rows while their cost is within its
     target, but leaves a sample for each batch that follows.
 
@@ -83,15 +79,16 @@ def cut_by_target(steps: SortedSteps, n_batches: int, targets: Floats, shape: fl
         steps: the steps.
         n_batches: how many batches each gets.
         targets: (n_steps,) the most that a batch costs which begins with the longest sample.
-        shape: the target of a batch whose first row costs a share s of the longest is s^shape of
-            that.
+        falling: whether the target falls along a step, with the square root of what a row costs:
+            of batches of unlike cost, small ones go beside the largest.
 
     Returns:
         (n_steps, n_batches + 1) offsets. They end before the last sample where the batches do not
         suffice.
     """
     costs, most_rows = steps.costs.ravel(), steps.most_rows.ravel()
-    scale = None if shape == 0.0 else _power(steps.costs / steps.costs[:, :1], shape).ravel()
+    # A square root, unlike other powers, has the same last bit on every machine.
+    scale = np.sqrt(steps.costs / steps.costs[:, :1]).ravel() if falling else None
     last = steps.firsts + steps.sizes - 1
     end = steps.firsts + steps.sizes
     begin = steps.firsts
@@ -100,31 +97,26 @@ def cut_by_target(steps: SortedSteps, n_batches: int, targets: Floats, shape: fl
         # A step whose samples are all taken points at its last one, and takes no more.
         at = np.minimum(begin, last)
         scaled = targets if scale is None else targets * scale.take(at)
-        rows = np.minimum(scaled // costs.take(at), most_rows.take(at)).astype(np.int64)
+        # Rounded down, by a division and a cast: `//` of floats takes several times as long, and of
+        # whole numbers below 2^53 no quotient rounds up to the next.
+        rows = np.minimum(scaled / costs.take(at), most_rows.take(at)).astype(np.int64)
         begin = np.minimum(begin + np.maximum(rows, 1), end - n_after)
         edges.append(begin)
     return np.stack(edges, axis=1) - steps.firsts[:, None]
 
 
-def _power(shares: Floats, exponent: float) -> Floats:
-    """Return numbers to a power of 1/2 or 1. Square roots, unlike other powers, have the same last
-    bit on every machine; a cut may depend on it.
-    """
-    return np.sqrt(shares) if exponent < 1 else shares
-
-
 def least_targets(
-    steps: SortedSteps, n_batches: int, shape: float = 0.0, near: float = 0.0
+    steps: SortedSteps, n_batches: int, *, falling: bool = False, near: float = 0.0
 ) -> Floats:
     """Return (n_steps,) the least target with which `n_batches` suffice, by bisection, or one that
-    is at most a share `near` above it. With `shape` 0 it makes the largest batch as small as it can
-    be: a batch costs more only where it is a single sample.
+    is at most a share `near` above it. Unless targets fall, it makes the largest batch as small as
+    it can be: a batch costs more only where it is a single sample.
     """
     low = np.zeros(len(steps.sizes))
     # With this target, batches hold equally many samples or more, unless that is more than they may
     # have; with the other, all that they may have.
     equal = steps.costs[:, 0] * -(-steps.sizes // n_batches)
-    suffices = cut_by_target(steps, n_batches, equal, shape)[:, -1] == steps.sizes
+    suffices = cut_by_target(steps, n_batches, equal, falling=falling)[:, -1] == steps.sizes
     high = np.where(suffices, equal, steps.costs[:, 0] * steps.sizes)
     while True:
         middle = np.floor((low + high) / 2)
@@ -132,8 +124,10 @@ def least_targets(
         is_open = (low < middle) & (middle < high) & (high - low > near * high)
         if not is_open.any():
             return high
-        suffices = cut_by_target(steps, n_batches, middle, shape)[:, -1] == steps.sizes
-        low, high = np.where(suffices, low, middle), np.where(suffices, middle, high)
+        suffices = cut_by_target(steps, n_batches, middle, falling=falling)[:, -1] == steps.sizes
+        # Of steps that are still open: a step is cut alike, whichever others are beside it.
+        low = np.where(is_open & ~suffices, middle, low)
+        high = np.where(is_open & suffices, middle, high)
 
 
 def fitting(steps: SortedSteps, n_batches: int, widths: Floats) -> SortedSteps:
@@ -153,15 +147,20 @@ def fitting(steps: SortedSteps, n_batches: int, widths: Floats) -> SortedSteps:
     return replace(steps, most_rows=most_rows)
 
 
-def cheapest_cuts(steps: SortedSteps, n_batches: int) -> Ints | None:
+def strides(sizes: Ints, n_batches: Ints) -> Ints:
+    """Return (n_steps,) how many samples lie between the places at which `cheapest_cuts` lets
+    batches begin, for steps of these sizes; 0 where a step has too many batches for it.
+    """
+    # n_batches × (n / stride)² / 2 sums for the n samples of a step.
+    found = np.ceil(np.sqrt(n_batches * sizes / (2 * _EXACT))).astype(np.int64)
+    return np.where(sizes < n_batches * found, 0, found)
+
+
+def cheapest_cuts(steps: SortedSteps, n_batches: int, stride: int) -> Ints:
     """Return (n_steps, n_batches + 1) offsets of the cuts of the least total cost, by dynamic
-    programming; None where a step has too many batches for that.
+    programming, where batches begin at every `stride`-th sample or near it.
     """
     n = steps.costs.shape[1]
-    # n_batches × (n / stride)² / 2 sums for the n samples of a step.
-    stride = max(1, ceil(sqrt(n_batches * n / (2 * _EXACT))))
-    if steps.sizes.min() < n_batches * stride:
-        return None
     at_once = max(1, _ENTRIES // (n // stride + 2) ** 2)
     parts = np.split(np.arange(len(steps.sizes)), range(at_once, len(steps.sizes), at_once))
     return np.concatenate([_cheapest(steps.take(part), n_batches, stride) for part in parts])
@@ -201,4 +200,27 @@ def _cheapest(steps: SortedSteps, n_batches: int, stride: int) -> Ints:
     for k in range(n_batches, 0, -1):
         offsets[:, k] = begins[each, place]
         place = (costs[each, place] + least[k - 1]).argmin(axis=1)
+    for _ in range(_SWEEPS if stride > 1 else 0):
+        _move_edges(steps, offsets, stride)
     return offsets
+
+
+_SWEEPS = 2
+"""How often edges are moved between the places of `_cheapest`."""
+
+
+def _move_edges(steps: SortedSteps, offsets: Ints, stride: int) -> None:
+    """Move each edge between two batches by less than `stride` samples to where both cost least,
+    one after the other; changes `offsets`.
+    """
+    moves = np.arange(1 - stride, stride)
+    costs, most_rows, firsts = steps.costs.ravel(), steps.most_rows.ravel(), steps.firsts
+    for k in range(1, offsets.shape[1] - 1):
+        begin, end = offsets[:, k - 1, None], offsets[:, k + 1, None]
+        edges = np.clip(offsets[:, k, None] + moves, begin + 1, end - 1)
+        at_begin, at_edge = firsts[:, None] + begin, firsts[:, None] + edges
+        both = (edges - begin) * costs.take(at_begin) + (end - edges) * costs.take(at_edge)
+        both[edges - begin > most_rows.take(at_begin)] = np.inf
+        both[end - edges > most_rows.take(at_edge)] = np.inf
+        best = both.argmin(axis=1)[:, None]
+        offsets[:, k] = np.take_along_axis(edges, best, axis=1)[:, 0]

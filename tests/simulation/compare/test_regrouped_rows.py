@@ -1,0 +1,117 @@
+"""Regrouped steps as a row of a comparison, and among what would help."""
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat import BatchSampler, OptionError
+from batchstat.calibration.cost_model import CostModel
+from batchstat.cli.streams import console, render
+from batchstat.render.screens.comparison import comparison_screen
+from batchstat.simulation.compare.changes import Keeps
+
+LENGTHS = np.random.default_rng(2).lognormal(4, 0.8, 700).astype(int).clip(3, 512)
+SEVERAL = {"world_size": 4, "gradient_accumulation_steps": 4}
+
+
+def screen(made: batchstat.Comparison) -> str:
+    shown = render(comparison_screen(made, lambda change: change.row.label), console(plain=True))
+    return " ".join(shown.split())
+
+
+def test_what_keeps_every_step_is_recommended_first():
+    made = batchstat.compare(LENGTHS, current="hf-trainer", **SEVERAL)
+    star = made.changes.star
+    assert star.row is made["regrouped"] is made["regrouped:of=hf-trainer"]
+    assert star.keeps is Keeps.EVERY_STEP
+    assert (star.row.counts.steps, star.row.shuffling) == (made.current.counts.steps, "full")
+    assert star.learning_rate.batch_ratio == 1
+    assert "the same learning rate, the same gradient (up to dropout)" in screen(made)
+    # The largest batch of all rows is that of today.
+    largest = star.row.counts.max_batch_tokens
+    assert largest <= made.basis.tokens_per_batch == 8 * LENGTHS.max()
+
+
+def test_the_speed_up_is_that_of_exported_batches():
+    made = batchstat.compare(LENGTHS, current="hf-trainer", **SEVERAL)
+
+    def slowest(spec: str) -> int:
+        settings = SEVERAL | {"tokens_per_batch": made.basis.tokens_per_batch}
+        ranks = [list(BatchSampler(LENGTHS, spec, rank=r, **settings).batches()) for r in range(4)]
+        total = 0
+        for step in range(ranks[0][-1].step + 1):
+            of_step = ([b for b in rank if b.step == step] for rank in ranks)
+            total += max(sum(len(b.rows) * b.width for b in batches) for batches in of_step)
+        return total
+
+    star = made.changes.star
+    assert star.speed_up == slowest("hf-trainer") / slowest(star.row.label)
+
+
+def test_a_mean_of_each_batch_is_another_gradient():
+    made = batchstat.compare(LENGTHS, batch_size=8, **SEVERAL)
+    row = made["regrouped"]
+    change = next(each for each in made.changes.ranked if each.row is row)
+    assert (change.keeps, change.is_regrouped, change.keeps_gradient) == (Keeps.SIZE, True, False)
+    made = batchstat.compare(LENGTHS, batch_size=8, loss="token-sum", **SEVERAL)
+    assert made.changes.star.row is made["regrouped"]
+    assert made.changes.star.keeps is Keeps.EVERY_STEP
+
+
+@pytest.mark.parametrize(
+    ("current", "settings"), [("hf-trainer", {}), ("trl:packing=bfd", SEVERAL)]
+)
+def test_where_there_is_nothing_to_regroup_there_is_no_row(current, settings):
+    made = batchstat.compare(LENGTHS, current=current, max_length=512, **settings)
+    assert "regrouped" not in {row.name for row in made.strategies}
+    assert "regrouped" not in made.not_shown
+
+
+def test_a_trainer_without_a_place_for_a_sampler_is_not_told_to_use_one():
+    made = batchstat.compare(LENGTHS, current="llama-factory", **SEVERAL)
+    row = made["regrouped"]
+    assert all(change.row is not row for change in made.changes.ranked)
+    only = batchstat.compare(LENGTHS, current="llama-factory", strategies=["regrouped"], **SEVERAL)
+    assert only.changes.star is None
+    assert "would come first, but llama-factory takes no sampler" in screen(only)
+
+
+def test_batches_of_one_s_own_are_regrouped():
+    order = np.random.default_rng(0).permutation(len(LENGTHS))
+    batches = [order[first : first + 5].tolist() for first in range(0, 700, 5)]
+    made = batchstat.compare(LENGTHS, current=("mine", batches), **SEVERAL)
+    row = made["regrouped"]
+    assert row.label == "regrouped:of=mine"
+    assert row.counts.steps == made.current.counts.steps
+    assert row.counts.compute < 0.9 * made.current.counts.compute
+    assert made.changes.star is None or made.changes.star.keeps is not Keeps.EVERY_STEP
+    sampler = made.sampler("regrouped:of=mine", rank=1)
+    assert len(sampler) == len(batches) // 4
+
+
+def test_the_cost_of_attention_is_that_of_the_model():
+    model = CostModel(hidden=64, layers=2)
+    made = batchstat.compare(LENGTHS, current="hf-trainer", model=model, **SEVERAL)
+    pairs = round(model.linear / model.quadratic)
+    row = made["regrouped"]
+    assert row.label == f"regrouped:pairs={pairs},of=hf-trainer"
+    # In one row, tokens and pairs cost what the row says.
+    by_tokens = batchstat.compare(LENGTHS, current="hf-trainer", model=model, strategies=[
+        "regrouped:pairs=2000000000,of=hf-trainer"
+    ], **SEVERAL)["regrouped"]  # fmt: skip
+    assert row.counts.compute <= by_tokens.counts.compute
+
+
+def test_samples_that_are_padded_before_are_not_regrouped():
+    from batchstat.recording.given_batches import GivenBatches
+
+    given = GivenBatches(
+        places=np.arange(700),
+        row_offsets=np.arange(701),
+        batch_offsets=np.arange(0, 701, 5),
+        widths=np.full(140, 1024),
+    )
+    made = batchstat.compare(LENGTHS, current=("mine", given), **SEVERAL)
+    assert "regrouped" not in {row.name for row in made.strategies}
+    with pytest.raises(OptionError, match="mine are padded before they are batched"):
+        batchstat.compare(LENGTHS, current=("mine", given), strategies=["regrouped"], **SEVERAL)
