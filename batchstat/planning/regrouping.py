@@ -168,7 +168,7 @@ def _steps_of(
     offsets, entries = gather_groups(plan.row_offsets[plan.batch_offsets], batches)
     sizes, widths = np.diff(offsets), plan.widths[batches]
     table = np.zeros(n_steps * cells)
-    table[places] = sizes * _row_costs(widths, strategy)
+    table[places] = sizes * row_costs(widths, strategy)
     table = table.reshape(n_steps, -1, world_size)
     has_batch = np.bincount(places, minlength=n_steps * cells).reshape(table.shape)
     largest = np.zeros(n_steps, dtype=np.int64)
@@ -194,7 +194,7 @@ def _slowest(costs: Floats, settings: ResolvedSettings) -> Floats:
     return slowest
 
 
-def _row_costs(widths: Ints, strategy: Regrouped) -> Floats:
+def row_costs(widths: Ints, strategy: Regrouped) -> Floats:
     """Return the cost of rows of these widths: their tokens, or with `pairs` also the pairs of
     tokens that attention computes; an empty row costs as much as one token. As floats, which hold
     the square of any width.
@@ -228,9 +228,9 @@ def _regroup_steps(
     first, sizes = today.step_offsets[steps], np.diff(today.step_offsets)[steps]
     # A row for each step, filled up with its shortest sample.
     columns = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
-    widths = _widths(falling[first[:, None] + columns], strategy)
+    widths = row_widths(falling[first[:, None] + columns], strategy)
     most_rows = np.maximum(strategy.tokens_per_batch // np.maximum(widths, 1), 1)
-    sorted_steps = SortedSteps(_row_costs(widths, strategy), most_rows, sizes)
+    sorted_steps = SortedSteps(row_costs(widths, strategy), most_rows, sizes)
     sorted_steps = fitting(sorted_steps, batches * world_size, np.maximum(widths, 1))
     offsets, costs, places = best_batches(
         sorted_steps, batches, world_size, stride, in_turns=settings.wait == "micro-batch"
@@ -301,7 +301,7 @@ def _best(results: Iterable[SharedBatches]) -> SharedBatches:
     return best
 
 
-def _widths(lengths: Ints, strategy: Regrouped) -> Ints:
+def row_widths(lengths: Ints, strategy: Regrouped) -> Ints:
     """Return the widths of batches whose longest samples have these lengths."""
     longest = lengths if strategy.row_length is None else np.full_like(lengths, strategy.row_length)
     return round_up(longest, strategy.pad_to_multiple_of)
@@ -323,6 +323,6 @@ def _plan_of(plan: BatchPlan, entries: Ints, offsets: Ints, strategy: Regrouped)
         row_offsets=np.arange(len(entries) + 1),
         batch_offsets=offsets,
         unit_offsets=np.arange(len(offsets)),
-        widths=_widths(longest_of_each(lengths, offsets), strategy),
+        widths=row_widths(longest_of_each(lengths, offsets), strategy),
         starts=None if plan.starts is None else plan.starts[entries],
     )

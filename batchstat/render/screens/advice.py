@@ -16,6 +16,8 @@ from batchstat.words import counted
 
 _NOTICED_FACTOR = 0.05
 """A learning rate that scales by less than this from 1 stays as it is."""
+_MUCH_SMALLER = 0.5
+"""Batches of less than this times today's tokens: what each takes besides is no longer little."""
 _NOTICED_PEAK = 1.1
 """A largest batch of more than this times today's is a cost of a change."""
 
@@ -43,7 +45,8 @@ class Advisor:
         changes = self.changes
         yield Line("result", self._result())
         if changes.star is not None:
-            yield Line("change", f"{changes.star.row.label}: {_trade_off(changes.star)}")
+            trade_off = _trade_off(changes.star) + self._smaller_batches(changes.star)
+            yield Line("change", f"{changes.star.row.label}: {trade_off}")
             yield from self._pasted(changes.star)
         if changes.fastest is not None:
             gain = f"{self.speed_up(changes.fastest)} with {_trade_off(changes.fastest)}"
@@ -66,6 +69,19 @@ class Advisor:
         # it.
         interval = "" if residual is None else f" ±{change.speed_up * residual * 2**0.5:.2f}"
         return f"{change.speed_up:.2f}x{interval}"
+
+    def _smaller_batches(self, change: Change) -> str:
+        """Return what smaller batches of a regrouped step may cost, where no calibration says what
+        a batch takes whatever it holds, as the end of a list; empty where they hardly shrink.
+        """
+        mean, before = (row.counts.mean_batch_tokens for row in (change.row, change.current))
+        is_timed = self.device is not None and self.device.is_timed
+        if is_timed or not change.is_regrouped or mean >= _MUCH_SMALLER * before:
+            return ""
+        return (
+            f", batches of {mean:,.0f} instead of {before:,.0f} tokens on average: calibrate, for "
+            "what each takes whatever it holds"
+        )
 
     def _pasted(self, change: Change) -> Iterator[Pasted]:
         if line := self.command(change):

@@ -133,6 +133,11 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
     yield _batches(comparison)
     yield Line("sorted", _sorted(comparison))
     yield Line("least", _fewest_batches_and_rows(comparison))
+    for label, bound in comparison.regrouped_bounds.items():
+        steps = f"{counted(bound.steps, 'step')} drawn at random"
+        excess = percent(max(0.0, bound.excess))
+        words = f"the slowest ranks take {excess} more than a lower bound in {steps}"
+        yield Line("steps", f"{label}: {words}")
     yield from _own_settings(comparison)
     if comparison.not_shown:
         yield Line("more", f"{', '.join(comparison.not_shown)} (--all shows them)")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,14 @@ from batchstat.errors import OptionError
 from batchstat.findings import Finding
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import make_shares
+from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.compare.learning_rate import learning_rate_hint
+from batchstat.simulation.compare.step_bound import StepBound, step_bound
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 
@@ -106,6 +110,17 @@ class Comparison:
         None where its memory has no limit or is not known.
         """
         return None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
+
+    @cached_property
+    def regrouped_bounds(self) -> dict[str, StepBound]:
+        """For each row of `regrouped`, by its label, how near some of its steps are to the least
+        that any batches of their samples could take; found when it is asked for.
+        """
+        return {
+            row.label: step_bound(row.request, make_shares(self.source, row.request.settings))
+            for row in self.strategies
+            if isinstance(row.request.strategy, Regrouped) and self.subsample is None
+        }
 
     @property
     def current(self) -> StrategyResult:

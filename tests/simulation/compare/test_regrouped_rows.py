@@ -8,6 +8,7 @@ from batchstat import BatchSampler, OptionError
 from batchstat.calibration.cost_model import CostModel
 from batchstat.cli.streams import console, render
 from batchstat.render.screens.comparison import comparison_screen
+from batchstat.render.text import percent
 from batchstat.simulation.compare.changes import Keeps
 
 LENGTHS = np.random.default_rng(2).lognormal(4, 0.8, 700).astype(int).clip(3, 512)
@@ -115,3 +116,33 @@ def test_samples_that_are_padded_before_are_not_regrouped():
     assert "regrouped" not in {row.name for row in made.strategies}
     with pytest.raises(OptionError, match="mine are padded before they are batched"):
         batchstat.compare(LENGTHS, current=("mine", given), strategies=["regrouped"], **SEVERAL)
+
+
+@pytest.mark.parametrize("wait", ["step", "micro-batch"])
+@pytest.mark.parametrize(
+    "settings", [SEVERAL, {"world_size": 3}, {"gradient_accumulation_steps": 5}]
+)
+def test_how_near_steps_are_to_the_least_possible(settings, wait):
+    made = batchstat.compare(LENGTHS, current="hf-trainer", wait=wait, **settings)
+    [(label, bound)] = made.regrouped_bounds.items()
+    row = made["regrouped"]
+    # There are fewer than are drawn at most: all of them.
+    assert (label, bound.steps) == (row.label, row.counts.steps)
+    assert bound.slowest == row.counts.compute
+    assert bound.least <= bound.slowest
+    if "world_size" not in settings:  # the cheapest cut is what one rank gets
+        assert bound.slowest == pytest.approx(bound.least)
+    shown = render(
+        comparison_screen(made, lambda change: change.row.label, details=True), console(plain=True)
+    )
+    words = f"{label}: the slowest ranks take {percent(bound.excess)} more than a lower bound in"
+    assert f"{words} {bound.steps} steps drawn at random" in " ".join(shown.split())
+
+
+def test_much_smaller_batches_may_cost_more_than_their_tokens():
+    lengths = [500, *[20] * 31] * 30
+    made = batchstat.compare(lengths, current="hf-trainer", gradient_accumulation_steps=4)
+    counts, now = made["regrouped"].counts, made.current.counts
+    assert counts.mean_batch_tokens < now.mean_batch_tokens / 2
+    assert "tokens on average: calibrate, for what each takes whatever it holds" in screen(made)
+    assert "on average" not in screen(batchstat.compare(LENGTHS, current="hf-trainer", **SEVERAL))
