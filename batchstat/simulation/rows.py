@@ -71,8 +71,10 @@ class EpochCache:
         """Return the epoch under these settings."""
         # Where one plan is made for all ranks, the epoch is the same for any number of ranks.
         ranks = 1 if settings.distribute in FROM_ONE_PLAN else settings.world_size
+        # Which ranks get the batches of one plan changes nothing of the epoch.
+        distribute = "" if settings.distribute in FROM_ONE_PLAN else settings.distribute
         # Rows of one report differ in no other setting that an epoch depends on.
-        key = (settings.order, settings.distribute, settings.remainder, ranks)
+        key = (settings.order, distribute, settings.remainder, ranks)
         if key not in self._shares:
             self._shares[key] = make_shares(self.samples, settings)
         return self._shares[key]

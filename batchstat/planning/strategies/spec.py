@@ -61,6 +61,9 @@ class StrategySpec:
         if name not in STRATEGIES:
             raise unknown("strategy", name, STRATEGIES)
         settable = STRATEGIES[name].settable()
+        # One whose framework does not say how its batches reach the ranks may be told here.
+        if STRATEGIES[name].distribute is None:
+            settable |= {"distribute": _DISTRIBUTE}
         return cls._make(text, name, read_parameters("strategy", name, parameters, settable))
 
     @classmethod
@@ -135,7 +138,7 @@ class StrategySpec:
         # such as the 8 per device of hf-trainer.
         if usual_size is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual_size
-        values |= self.given
+        values |= {key: value for key, value in self.given.items() if key != "distribute"}
         # A strategy of another setup (`regrouped:of=…`) gets that one with its own parameters.
         if "setup" in names:
             setup = values.get("of", self.kind.settable()["of"].default)
@@ -185,6 +188,7 @@ class RowRequest:
         together.
         """
         values = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
+        values["distribute"] = _given_distribute(row) or values["distribute"]
         # None for that of the shared settings.
         changed = {key: own for key, own in values.items() if own not in (None, vars(basis)[key])}
         settings = replace(basis, **changed) if changed else basis
@@ -226,6 +230,17 @@ class RowRequest:
             or key in self.strategy.own_parameters
             or (is_usual_size and self.strategy.usual_batch_size is not None)
         )
+
+
+def _given_distribute(row: NamedRow) -> str | None:
+    """Return how batches reach the ranks, if a row or the setup whose steps it keeps says so."""
+    setup = row.given.get("of")
+    if setup is None:
+        return row.given.get("distribute")
+    return _given_distribute(StrategySpec.parse(setup) if isinstance(setup, str) else setup)
+
+
+_DISTRIBUTE = next(each for each in fields(Settings) if each.name == "distribute")
 
 
 def names_strategy(text: str) -> bool:

@@ -202,6 +202,8 @@ def _trade_off(change: Change) -> str:
     keeps_steps = change.is_regrouped or change.keeps is Keeps.EVERY_STEP
     if row.shuffling != current.shuffling and not keeps_steps:
         words.append(_SHUFFLING[row.shuffling])
+    if row.distribute == "balanced" != current.distribute:
+        words.append("steps hold samples of similar length")
     largest_batch, batch_before = row.counts.max_batch_tokens, current.counts.max_batch_tokens
     if largest_batch > _NOTICED_PEAK * batch_before:
         words.append(f"largest batch {largest_batch:,} tokens instead of {batch_before:,}")

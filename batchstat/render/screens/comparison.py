@@ -111,6 +111,8 @@ def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
         # Its setup is the row above it: the name alone leaves room for columns.
         if isinstance(strategy, Regrouped) and strategy.setup == current.request.strategy:
             label = row.name
+        elif row.label == f"{row.name}:distribute=balanced":
+            label = f"{row.name}{_BALANCED}"
         name = Text(f"{sign} {folded(label, _LONGEST_NAME)}", style=style)
         # A strategy with parameters in its name needs no further words, and has no room for them.
         if with_words and strategy.in_short and ":" not in label:
@@ -221,6 +223,10 @@ def _most_important(row: StrategyResult, comparison: Comparison) -> str:
     return "needs varlen attention" if row.packs_rows and not changes.current.packs_rows else ""
 
 
+_BALANCED = "°"
+"""Sign behind the name of a row whose batches are balanced over the ranks."""
+
+
 def _legend(comparison: Comparison) -> str:
     """Return what the signs in the table mean: only those that it shows."""
     signs_used = {_most_important(row, comparison) for row in comparison.strategies}
@@ -228,6 +234,8 @@ def _legend(comparison: Comparison) -> str:
     if any(row.on_device.fits_memory is False for row in comparison.strategies):
         signs_used.add("does not fit")
     signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in signs_used]
+    if any(row.label == f"{row.name}:distribute=balanced" for row in comparison.strategies):
+        signs.append(f"{_BALANCED} distribute=balanced")
     if any(row.on_device.is_extrapolated for row in comparison.strategies):
         signs.append(f"{EXTRAPOLATED} extrapolated")
     return "   ".join(signs)

@@ -17,12 +17,13 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
+from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import NamedRow, RowRequest, StrategySpec
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.windows import plan_windows
 from batchstat.recording.given_batches import NamedBatches
-from batchstat.simulation.compare.changes import Change, Changes, find_changes
+from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, find_changes
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.compare.named_rows import NamedRows, Row, requests_of
 from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
@@ -145,6 +146,9 @@ def simulate_candidates(
         drawn = draw(inputs.samples, share, basis, max(windows))
     epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
     rows, no_batch_warnings = make_rows(requests, epochs, cost, device)
+    # Whoever names a strategy also says how its batches reach the ranks.
+    if named_rows.rows is None:
+        rows = [_balanced(row, current_request, basis, epochs, cost, device) for row in rows]
     if seeds > 1:
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
@@ -243,6 +247,32 @@ def _pairs_per_token(cost: BatchCost) -> int | None:
     if not (cost.per_pair and cost.per_token):
         return None
     return min(max(1, round(cost.per_token / cost.per_pair)), MAX_INT)
+
+
+def _balanced(
+    row: StrategyResult,
+    current: RowRequest,
+    basis: ResolvedSettings,
+    epochs: EpochCache,
+    cost: BatchCost,
+    device: Device | None,
+) -> StrategyResult:
+    """Return a row of batchstat's own with batches of similar cost in each step, where ranks then
+    take 5 % less; else as it is. Sorted batches of unlike cost make ranks wait, and whoever changes
+    the batches can also change which rank gets which.
+    """
+    request, ranks = row.request, row.counts.ranks
+    is_own = request.name in OWN_STRATEGIES and not isinstance(request.strategy, Regrouped)
+    is_told = request.settings.distribute != "batches" or "distribute" in request.row.given
+    # It saves no more than ranks wait.
+    may_help = ranks.world_size > 1 and ranks.idle_compute >= LEAST_SAVED
+    if request.row == current.row or not is_own or is_told or not may_help:
+        return row
+    assert isinstance(request.row, StrategySpec)
+    changed = request.row.with_parameter("distribute", "balanced").request(basis)
+    balanced = make_row(changed, epochs.of(changed.settings), cost, device)
+    saves = balanced.counts.compute <= (1 - LEAST_SAVED) * row.counts.compute
+    return balanced if saves else row
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:
