@@ -76,7 +76,7 @@ def preflight(
         >>> report.total_steps, report.warmup_steps
         (12, 1)
         >>> report.changes.star.row.label
-        'token-budget'
+        'bucketed:distribute=balanced'
 
     Raises:
         OptionError: a configuration with an unknown key, an invalid value, or one whose batches are
