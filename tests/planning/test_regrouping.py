@@ -155,6 +155,15 @@ def test_attention_counts_where_it_takes_time(lengths, settings, pairs):
     assert all(work(new[number]) <= work(step) for number, step in now.items())
 
 
+def test_widths_are_rounded_as_the_setup_rounds_them():
+    """Its collator pads whatever batches it is given."""
+    settings = {"world_size": 2, "gradient_accumulation_steps": 2, "batch_size": 3}
+    setup = "static:pad_to_multiple_of=64,drop_last=true"
+    steps = steps_of(list(range(1, 101)), f"regrouped:of={setup}", **settings)
+    assert {b.width for step in steps.values() for rank in step for b in rank} == {64, 128}
+    assert sum(len(b.rows) for step in steps.values() for rank in step for b in rank) == 102
+
+
 def test_batches_of_unlike_size_take_fewer_tokens():
     lengths = [100, 100, 9, 9, 9, 9, 9, 9] * 4
     report = batchstat.compare(

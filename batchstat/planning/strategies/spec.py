@@ -139,11 +139,14 @@ class StrategySpec:
         if usual_size is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual_size
         values |= {key: value for key, value in self.given.items() if key != "distribute"}
-        # A strategy of another setup (`regrouped:of=…`) gets that one with its own parameters.
+        # A strategy of another setup (`regrouped:of=…`) gets that one with its own parameters, and
+        # what its collator and its loader do to every batch.
         if "setup" in names:
-            setup = values.get("of", self.kind.settable()["of"].default)
-            setup = StrategySpec.parse(setup) if isinstance(setup, str) else setup
-            values |= {"of": setup.text, "setup": setup.strategy(settings)}
+            of = values.get("of", self.kind.settable()["of"].default)
+            row = StrategySpec.parse(of) if isinstance(of, str) else of
+            setup = row.strategy(settings)
+            shared = {key: getattr(setup, key) for key in ("pad_to_multiple_of", "drop_last")}
+            values |= {"of": row.text, "setup": setup, **shared}
         required = [each.name for each in fields(self.kind) if each.default is MISSING]
         missing = [name for name in required if name not in values]
         if missing:

@@ -35,7 +35,7 @@ def test_a_row_is_that_of_a_comparison(spec):
         LENGTHS, strategies=[spec], current="static:batch_size=8", **settings
     )
     found = nearby(comparison)
-    own = [near for near in found.rows if near.of.label == spec]
+    own = [near for near in found.rows if near.of is comparison[spec]]
     sizes = {near.size for near in own}
     assert {near.world_size for near in own} == {1, 2, 4}
     assert len(sizes) == (1 if comparison[spec].size[1] is None else 5)
