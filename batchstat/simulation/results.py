@@ -142,16 +142,23 @@ class StrategyResult:
         return self.request.strategy.packs_rows
 
     @property
+    def sortedness(self) -> float:
+        """How far lengths decide what is trained together, 0 for random batches: their length
+        homogeneity. Steps that no length decides are random, however their samples are sorted
+        inside of them.
+        """
+        strategy = self.request.strategy
+        if isinstance(strategy, Regrouped) and strategy.keeps_random_steps:
+            return 0.0
+        # None where every batch has one sample, or all samples have the same length.
+        return self.counts.grouping.length_homogeneity or 0.0
+
+    @property
     def shuffling(self) -> str:
         """How random its batches are, in a word: sorted (by length), none (in the order of the
         file), blocks (only blocks of the file are shuffled), partial or full.
         """
-        # None where every batch has one sample, or all samples have the same length.
-        homogeneity = self.counts.grouping.length_homogeneity or 0.0
-        strategy = self.request.strategy
-        # Steps that no length decides are random, however their samples are sorted inside of them.
-        if isinstance(strategy, Regrouped) and strategy.keeps_random_steps:
-            homogeneity = 0.0
+        homogeneity = self.sortedness
         # However samples are shuffled, batches of similar lengths are sorted batches.
         if homogeneity >= _SORTED:
             return "sorted"

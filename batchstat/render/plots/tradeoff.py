@@ -13,7 +13,6 @@ from batchstat.render.plots.labels import label_dots, which_have_room
 from batchstat.render.plots.style import Picture
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.results import StrategyResult
 
 HOMOGENEITY = "length homogeneity: 0 if batches are random, 1 if every batch holds one length"
 
@@ -34,14 +33,10 @@ def _title(comparison: Comparison) -> str:
         return f"No strategy here is much faster than {current_name}{note}"
     speed_up = f"{comparison.speed_up(best):.2f}x"
     words = f"{best_name} is {speed_up} faster than {current_name}{note}"
-    if _homogeneity(best) - _homogeneity(current) <= _ABOUT_AS_RANDOM:
-        return f"{words}, with batches about as random"
+    if best.sortedness - current.sortedness <= _ABOUT_AS_RANDOM:
+        what = "steps" if best.name == "regrouped" else "batches"
+        return f"{words}, with {what} about as random"
     return f"{words}, in batches of similar lengths"
-
-
-def _homogeneity(row: StrategyResult) -> float:
-    """Return the length homogeneity; of a single batch, 0."""
-    return row.counts.grouping.length_homogeneity or 0.0
 
 
 def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
@@ -69,7 +64,7 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
         shape = "s" if row.packs_rows else "o"
         colour = style.ORANGE if is_marked else style.GREY
         axes.plot(
-            *(_homogeneity(row), y),  # x and y
+            *(row.sortedness, y),  # x and y
             "^" if compute > highest else shape,
             markersize=9 if is_marked else 7,
             color=style.BLUE if is_best else colour,
@@ -82,7 +77,7 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
         labels.append(f"{name}: {style.times(compute)}" if compute > highest else name)
     axes.axhline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)  # the current setup
     axes.set_ylim(max(0, lowest - 0.2 * space), highest + 0.16 * space)
-    homogeneities = [_homogeneity(row) for row in rows]
+    homogeneities = [row.sortedness for row in rows]
     axes.set_xlim(min(-0.05, min(homogeneities) - 0.05), 1.05)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}x"))
     axes.grid(axis="y")

@@ -27,6 +27,11 @@ def test_what_keeps_every_step_is_recommended_first():
     assert star.keeps is Keeps.EVERY_STEP
     assert (star.row.counts.steps, star.row.shuffling) == (made.current.counts.steps, "full")
     assert star.learning_rate.batch_ratio == 1
+    # Its batches hold similar lengths, and its steps are as random as today's.
+    assert star.row.counts.grouping.length_homogeneity > 0.9
+    assert star.row.sortedness == 0
+    sorted_steps = batchstat.compare(LENGTHS, current="hf-group-by-length", **SEVERAL)["regrouped"]
+    assert (sorted_steps.shuffling, sorted_steps.sortedness > 0.9) == ("sorted", True)
     assert "the same learning rate, the same gradient (up to dropout)" in screen(made)
     # The largest batch of all rows is that of today.
     largest = star.row.counts.max_batch_tokens
