@@ -92,7 +92,7 @@ def test_it_begins_with_the_report_s_best_row(browser: Browser, report: Report):
         assert all(f"{flag} {value}" in words for flag, value in pairs)
 
 
-def test_ten_plans_are_what_their_commands_print(browser: Browser, report: Report, compare):
+def test_twelve_plans_are_what_their_commands_print(browser: Browser, report: Report, compare):
     seen = set()
     with browser.page(report("compare")) as page:
         for i, strategy in enumerate([*options(page, "strategy")] * 2):
@@ -105,7 +105,7 @@ def test_ten_plans_are_what_their_commands_print(browser: Browser, report: Repor
             assert "--order file" in " ".join(words)
             check_row(chosen(page), compare(*words))
             seen.add(tuple(words))
-    assert len(seen) == 10
+    assert len(seen) == 12
 
 
 def test_the_lists_have_what_was_simulated(browser: Browser, report: Report):
@@ -114,11 +114,11 @@ def test_the_lists_have_what_was_simulated(browser: Browser, report: Report):
         assert options(page, "strategy") == [row["label"] for row in document["strategies"]]
         assert options(page, "ranks") == ["1 rank", "2 ranks", "4 ranks"]
         own = [each for each in options(page, "size") if each.endswith("(now)")]
-        assert own == ["tokens_per_batch 512 (now)"]
+        assert own == ["batch_size 1 (now)"]
         choose(page, ranks="4 ranks", strategy="static")
         assert page.find("#what-if-ranks").get_property("value") == "4 ranks"
         assert page.find("#what-if-size").get_property("value").endswith("(now)")
-        assert page.js("return document.querySelectorAll('#what-if-all tbody tr').length") == 75
+        assert page.js("return document.querySelectorAll('#what-if-all tbody tr').length") == 90
 
 
 def test_the_keyboard_chooses_and_the_choice_is_announced(browser: Browser, report: Report):
@@ -142,7 +142,7 @@ def test_without_scripts_all_plans_are_a_table(browser: Browser, report: Report)
           return [...document.querySelectorAll("#what-if-all tbody tr")]
             .filter((each) => each.checkVisibility()).length
         """)
-            == 75
+            == 90
         )
 
 
