@@ -131,11 +131,13 @@ class NamedBatches:
         text: the name.
         batches: the batches.
         given: the parameters that the user set: none.
+        setup: the setup whose steps they keep: none.
     """
 
     text: str
     batches: GivenBatches = field(compare=False)
     given: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    setup: ClassVar[None] = None
 
     def strategy(self, settings: Mapping[str, Any]) -> GivenBatches:  # noqa: ARG002
         """Return the batches: no setting changes them."""

@@ -204,6 +204,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=29_513)
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
+    # Threads of more ranks than processors would wait for each other by computing.
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     multiprocessing.spawn(rank_main, (given,), nprocs=RANKS)
     found = json.loads((given.output / "same_steps.json").read_text())
     lengths = [len(each) for each in token_ids(given.corpus)]

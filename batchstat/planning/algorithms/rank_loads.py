@@ -31,8 +31,8 @@ def meet_in_turns(costs: Floats, world_size: int) -> tuple[Floats, Ints]:
 
 def share_evenly(costs: Floats, world_size: int, swaps: int = SWAPS) -> tuple[Floats, Ints]:
     """Give each rank equally many batches of similar cost in all: the largest first, each to the
-    rank that has least and lacks one (Graham's longest processing time), and then exchange batches
-    of the slowest rank as long as that helps.
+    rank that has least and lacks one (Graham's longest processing time); then exchange batches of
+    the slowest rank while that helps, `swaps` times at most.
 
     Args:
         costs: (n_steps, n_batches) cost of each batch; `world_size` divides their number.
@@ -62,7 +62,7 @@ def share_evenly(costs: Floats, world_size: int, swaps: int = SWAPS) -> tuple[Fl
     for _ in range(swaps):
         if not _swap_one(costs, loads, held):
             break
-    # Within a rank the largest first: `rank_of` says which rank has each batch.
+    # Within a rank the largest first.
     places = np.empty((n_steps, n_batches), dtype=np.int64)
     held_costs = np.take_along_axis(costs, held.reshape(n_steps, -1), axis=1).reshape(held.shape)
     turn_of = np.argsort(np.argsort(-held_costs, axis=2, kind="stable"), axis=2)

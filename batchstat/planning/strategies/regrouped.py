@@ -13,6 +13,11 @@ from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.static import Static
 
 
+def _of_setup(name: str) -> Any:
+    """Return a property that is the same as of the setup."""
+    return property(lambda self: getattr(self.setup, name))
+
+
 @described(
     """Every step keeps exactly the samples that `of` puts into it. They are sorted by length and
     cut into as many batches as the step has, of unequal numbers of samples, none above
@@ -54,45 +59,18 @@ class Regrouped(Strategy):
         """Its own parameters; those of `of` follow from its text and the settings."""
         return {key: vars(self)[key] for key in ("of", "tokens_per_batch", "pairs")}
 
-    @property
-    def order(self) -> str | None:  # type: ignore[override]
-        """The order of samples that belongs to `of`."""
-        return self.setup.order
-
-    @property
-    def shuffles_as(self) -> str | None:  # type: ignore[override]
-        """The order to which its batches amount."""
-        return self.setup.shuffles_as
-
-    @property
-    def distribute(self) -> str | None:  # type: ignore[override]
-        """How the batches of `of` reach the ranks."""
-        return self.setup.distribute
-
-    @property
-    def remainder(self) -> str | None:  # type: ignore[override]
-        """What becomes of batches of `of` that do not divide evenly over the ranks."""
-        return self.setup.remainder
-
-    @property
-    def loss(self) -> str:  # type: ignore[override]
-        """How the framework of `of` makes the losses of tokens that of a step."""
-        return self.setup.loss
-
-    @property
-    def is_given(self) -> bool:  # type: ignore[override]
-        """Whether the batches of `of` were made elsewhere."""
-        return self.setup.is_given
+    order = _of_setup("order")
+    shuffles_as = _of_setup("shuffles_as")
+    distribute = _of_setup("distribute")
+    remainder = _of_setup("remainder")
+    loss = _of_setup("loss")
+    is_given = _of_setup("is_given")
+    row_length = _of_setup("row_length")
 
     @property
     def keeps_random_steps(self) -> bool:
         """Whether no length decides which samples belong to a step, as far as is known."""
         return isinstance(self.setup, Static | Fixed) or self.setup.is_given
-
-    @property
-    def row_length(self) -> int | None:
-        """Tokens that every row of `of` has; None if rows have no such length."""
-        return self.setup.row_length
 
     def repeats_samples(self, settings: ResolvedSettings) -> bool:
         """Return whether the samples that even out the ranks are in batches of others."""

@@ -24,6 +24,10 @@ class NamedRow(Protocol):
     def given(self) -> Mapping[str, Any]:
         """The parameters that it sets itself."""
 
+    @property
+    def setup(self) -> "NamedRow | None":
+        """The setup whose steps it keeps; None where it makes steps of its own."""
+
     def strategy(self, settings: Mapping[str, Any]) -> Strategy:
         """Return the strategy, with parameters of the settings where it sets none."""
 
@@ -108,18 +112,20 @@ class StrategySpec:
         text = with_parameter(self.text, key, _value_text(value))
         return StrategySpec(text, self.kind, {**self.given, key: value})
 
-    def of_setup(self, setup: NamedRow, **own: int | None) -> "StrategySpec":
-        """Return a strategy of another setup (`regrouped`) with that setup, and with parameters of
-        its own; what it sets already stays, and None sets nothing.
-        """
-        spec = self
-        for key, value in own.items():
-            if value is not None and key not in spec.given:
-                spec = spec.with_parameter(key, value)
-        if "of" in spec.given:
-            return spec
-        text = with_parameter(spec.text, "of", setup.text)
-        return StrategySpec(text, spec.kind, {**spec.given, "of": setup})
+    @property
+    def setup(self) -> NamedRow | None:
+        """The setup whose steps `regrouped` keeps; None of any other strategy."""
+        if self.kind is not Regrouped:
+            return None
+        of = self.given.get("of", Regrouped.of)
+        return StrategySpec.parse(of) if isinstance(of, str) else of
+
+    def of_setup(self, setup: NamedRow) -> "StrategySpec":
+        """Return `regrouped` of a setup; where it names one, it is returned as it is."""
+        if "of" in self.given:
+            return self
+        text = with_parameter(self.text, "of", setup.text)
+        return StrategySpec(text, self.kind, {**self.given, "of": setup})
 
     def strategy(self, settings: Mapping[str, Any]) -> Strategy:
         """Return the strategy with all its parameters.
@@ -141,9 +147,7 @@ class StrategySpec:
         values |= {key: value for key, value in self.given.items() if key != "distribute"}
         # A strategy of another setup (`regrouped:of=…`) gets that one with its own parameters, and
         # what its collator and its loader do to every batch.
-        if "setup" in names:
-            of = values.get("of", self.kind.settable()["of"].default)
-            row = StrategySpec.parse(of) if isinstance(of, str) else of
+        if (row := self.setup) is not None:
             setup = row.strategy(settings)
             shared = {key: getattr(setup, key) for key in ("pad_to_multiple_of", "drop_last")}
             values |= {"of": row.text, "setup": setup, **shared}
@@ -191,7 +195,7 @@ class RowRequest:
         together.
         """
         values = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
-        values["distribute"] = _given_distribute(row) or values["distribute"]
+        values["distribute"] = (row.setup or row).given.get("distribute", values["distribute"])
         # None for that of the shared settings.
         changed = {key: own for key, own in values.items() if own not in (None, vars(basis)[key])}
         settings = replace(basis, **changed) if changed else basis
@@ -218,10 +222,9 @@ class RowRequest:
         """The batch size that it takes from the shared settings, for itself or for the setup whose
         steps it keeps; None where it sets one, or has none.
         """
-        if isinstance(self.strategy, Regrouped):
-            of = self.row.given.get("of", self.strategy.of)
-            row = StrategySpec.parse(of) if isinstance(of, str) else of
-            return RowRequest(row, self.strategy.setup, self.settings).shared_batch_size
+        if isinstance(self.strategy, Regrouped) and self.row.setup is not None:
+            of_setup = RowRequest(self.row.setup, self.strategy.setup, self.settings)
+            return of_setup.shared_batch_size
         return None if self.sets("batch_size") else self.params.get("batch_size")
 
     def sets(self, key: str) -> bool:
@@ -233,14 +236,6 @@ class RowRequest:
             or key in self.strategy.own_parameters
             or (is_usual_size and self.strategy.usual_batch_size is not None)
         )
-
-
-def _given_distribute(row: NamedRow) -> str | None:
-    """Return how batches reach the ranks, if a row or the setup whose steps it keeps says so."""
-    setup = row.given.get("of")
-    if setup is None:
-        return row.given.get("distribute")
-    return _given_distribute(StrategySpec.parse(setup) if isinstance(setup, str) else setup)
 
 
 _DISTRIBUTE = next(each for each in fields(Settings) if each.name == "distribute")

@@ -211,12 +211,14 @@ def _of_current(
     if current is None:  # as `current_row` finds it among the others
         specs = (row for row in rows if isinstance(row, StrategySpec))
         current = next((spec for spec in specs if issubclass(spec.kind, Static)), _STATIC)
-    return [
-        row.of_setup(current, pairs=_pairs_per_token(cost))
-        if isinstance(row, StrategySpec) and row.kind is Regrouped
-        else row
-        for row in rows
-    ]
+    pairs, named = _pairs_per_token(cost), []
+    for row in rows:
+        if isinstance(row, StrategySpec) and row.kind is Regrouped:
+            if pairs is not None and "pairs" not in row.given:
+                row = row.with_parameter("pairs", pairs)
+            row = row.of_setup(current)
+        named.append(row)
+    return named
 
 
 def can_regroup(current: NamedRow | None, settings: Settings) -> bool:

@@ -21,6 +21,7 @@ from batchstat.planning.rank_plans import (
 from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.rng import window_rng
 from batchstat.planning.shares import EpochShares
+from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.meters.coverage import trace_samples
@@ -62,6 +63,9 @@ def measure(
     plans_kept: list[BatchPlan] | None = [] if by_sample else None
     rounds: list[RankRound] = []
     if isinstance(strategy, Regrouped):
+        if by_sample:  # steps come one by one, but which samples are repeated takes all of them
+            remedy = "count a part of it with subsample, or set order=file and remainder=drop"
+            check_room("regrouped follows", shares.epoch.count, remedy)
         rank_rounds = _regrouped_rounds(request, shares, plans_kept)
     else:
         planned = _planned(request, shares, plans_kept, from_histogram=in_one_unit)
