@@ -52,14 +52,15 @@ def _without_marks(text: str) -> str:
 _ON_COMMAND_LINE: ContextVar[bool] = ContextVar("_ON_COMMAND_LINE", default=False)
 _OPTION = re.compile(
     r"(?P<command>\b(?:batchstat|hf|pip|python) [a-z](?:(?! and )[^,;:()])*)"
-    r"|(?<![\w/'\"-])--(?P<name>[a-z][a-z-]*)(?: (?P<value>(?:[^\s,;:()]|:(?=\S))+))?"
+    r"|(?<![\w/'\"-])--(?P<name>[a-z][a-z-]*)"
+    r"(?: (?P<value>'[^']+'|(?:[^\s,;:()]|:(?=\S))+))?"
 )
 """A command line, whose flags stay, or a flag with the word after it."""
 _NO_VALUES = frozenset(
     (
         *("a", "alone", "and", "are", "around", "asks", "changes", "does", "explains", "for"),
         *("here", "if", "in", "is", "names", "needs", "not", "of", "on", "or", "says", "that"),
-        *("than", "to", "too", "unless", "which", "with"),
+        *("than", "to", "too", "unless", "where", "which", "with"),
     )
 )
 """Words after a flag that go on with the sentence."""
@@ -98,6 +99,7 @@ def _as_argument(option: re.Match[str]) -> str:
         return f"{name.removeprefix('no_')}=False" + (f" {value}" if value else "")
     if value is None:
         return name
+    value = value.strip("'")  # what a shell would take for its own is quoted
     # The word after the flag is not its value, but goes on with the sentence.
     if value in _NO_VALUES:
         return f"{name} {value}"

@@ -222,9 +222,9 @@ def needs(name: str) -> Any:
 
 def reader_of(path: Path, options: "CorpusOptions", kind: str | None = None) -> "CorpusReader":
     """What reads a corpus."""
+    from batchstat.corpus.files.sources import find_sources
+    from batchstat.corpus.files.splits import splits_of
     from batchstat.corpus.reader import CorpusReader
-    from batchstat.corpus.sources import find_sources
-    from batchstat.corpus.splits import splits_of
 
     return CorpusReader(splits_of(find_sources([path], kind), options), options)
 

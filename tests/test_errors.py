@@ -9,7 +9,7 @@ from dataclasses import asdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchstat.corpus.sources import Source
+from batchstat.corpus.files.sources import Source
 from batchstat.errors import InputError
 from batchstat.shown_addresses import is_shortened, shown_address, without_secrets
 from batchstat.storage.shown import Address, as_shown, full_address, one_line

@@ -53,9 +53,19 @@ def test_no_flag_of_any_message_is_left_or_takes_a_word_for_its_value():
             made = command.sub("", worded("".join(map(str, parts))))
             assert not re.search(r"(?<![\w/'\"-])--[a-z]", made), made
             values |= set(re.findall(r'\w="([a-z]+)"', made))
-    assert values <= {"skip", "jsonl", "bfloat16", "sgd", "dask", "batches", "truncate"} | {
-        *("repeat", "samples", "shuffled", "messages", "prompt", "completion", "balanced")
-    }, "a word after a flag that is no value: add it to _NO_VALUES in words.py"
+    assert values <= {
+        "skip",
+        "json",
+        "jsonl",
+        "csv",
+        "bfloat16",
+        "sgd",
+        "dask",
+        "batches",
+        "truncate",
+    } | {*("repeat", "samples", "shuffled", "messages", "prompt", "completion", "balanced")}, (
+        "a word after a flag that is no value: add it to _NO_VALUES in words.py"
+    )
 
 
 def test_an_error_of_a_command_and_of_its_function(tmp_path, run: Run):

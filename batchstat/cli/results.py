@@ -17,6 +17,7 @@ from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
 from batchstat.errors import BatchstatError
 from batchstat.findings import Finding
+from batchstat.lengths.max_length import USUAL_BATCH_SIZE
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
     from batchstat.render.plots.pictures import Result
 
-USUAL_BATCH_SIZE = 8
-"""What Hugging Face's Trainer has by default."""
 
 _MOST_SIMULATED = 10_000_000
 """Samples of a corpus that is simulated in some seconds, which may be added to a count."""

@@ -18,17 +18,21 @@ class Columns:
 
     Attributes:
         content: the columns with what is counted: one, or two for pairs.
-        label: the column with the class label, if one is requested.
+        labels: the column with the class label, or several of 0 and 1; none if none is requested.
         tools: the column with the tools that chats may call, if the file has one.
         settings: the column with what else the template of chats gets, if the file has one.
         trained: the column that says which tokens carry loss, if one is requested.
+        is_guessed: whether no option named the content, but the file has one such column.
+        separator: what separates the fields of delimited text; None in other formats.
     """
 
     content: tuple[str, ...]
-    label: str | None = None
+    labels: tuple[str, ...] = ()
     tools: str | None = None
     settings: str | None = None
     trained: str | None = None
+    is_guessed: bool = False
+    separator: str | None = None
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -38,7 +42,7 @@ class Columns:
     @property
     def all(self) -> tuple[str, ...]:
         """Every column that is read, once each."""
-        optional = (self.label, self.tools, self.settings)
+        optional = (*self.labels, self.tools, self.settings)
         return tuple(dict.fromkeys((*self.required, *(name for name in optional if name))))
 
 
@@ -51,13 +55,14 @@ class Chunk:
         columns: what each of these columns is read for.
         position: bytes of the file on disk that are read so far.
         lines: (size,) line on which each record starts; None in files without lines.
-        holds_lengths: whether the content is a number of tokens, whatever the options say.
+        holds: what the content is, whatever the options say: `length` or `words`; empty for what
+            they say.
         bad: by their index in the chunk, records that cannot be read or are `BLANK`; their values
             are meaningless.
         count_before: function that returns how many lines of the file, or records where it has no
             lines, precede the split that is read. It may have to read them, and is called for
             messages only. The default, `int`, returns 0.
-        label_seen: whether any record of the file so far has the label; None if no record could be
+        label_seen: whether any record of the file so far has a label; None if no record could be
             read.
     """
 
@@ -65,7 +70,7 @@ class Chunk:
     columns: Columns
     position: int
     lines: Sequence[int] | None = None
-    holds_lengths: bool = False
+    holds: str = ""
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
     count_before: Callable[[], int] = int
     label_seen: bool | None = True

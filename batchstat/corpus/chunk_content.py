@@ -1,7 +1,6 @@
-"""Check the values of a chunk: its content, and its labels."""
+"""Check the values of a chunk: its content."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ import pyarrow.compute as pc
 from batchstat.corpus.arrow_values import (
     as_integers,
     as_objects,
-    can_label,
     decoded,
     decoded_type,
     holds_text,
     is_list,
     kind_of,
 )
-from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecord, Location, too_long
+from batchstat.corpus.bad_records import BLANK, MOST_TEXT_BYTES, BadRecord, Location, too_long
 from batchstat.corpus.chat import (
     ChatError,
     Message,
@@ -28,16 +26,13 @@ from batchstat.corpus.chat import (
     inputs_from_tools,
 )
 from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.content import LONGEST, Texts
+from batchstat.corpus.content import LONGEST, Texts, Words
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints
-from batchstat.lengths.labels import label_text
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.storage.arrow_numbers import as_numpy
 
 _MOST_DIGITS = 20
 """Digits of a text that is parsed as a length: all 64-bit numbers have fewer or as many."""
-
-_LABEL_LISTS = pa.large_list(pa.large_string())
 
 
 class ChunkContent:
@@ -56,6 +51,11 @@ class ChunkContent:
         self.bad = dict(chunk.bad)
         self._chunk, self.locate = chunk, locate
 
+    @property
+    def size(self) -> int:
+        """Number of records of the chunk."""
+        return self._chunk.size
+
     def texts(self, column: str) -> pa.LargeStringArray:
         """Return (size,) a column as texts; a record without a text is bad, and has an empty one.
 
@@ -68,6 +68,7 @@ class ChunkContent:
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
                 raise InputError(
                     f"{self.locate(0)}: column {column!r} is {values.type} where text is expected"
+                    f"{_hint(column, next(iter(values.slice(0, 1).to_pylist()), None))}"
                 )
             for i in _positions_of_nulls(values):
                 self.reject(i, f"{column!r} is null where text is expected")
@@ -79,7 +80,8 @@ class ChunkContent:
         if set(map(type, texts)) != {str}:
             for i, value in enumerate(values):
                 if not isinstance(value, str):
-                    self.reject(i, f"{column!r} is {kind_of(value)} where text is expected")
+                    expected = f"{column!r} is {kind_of(value)} where text is expected"
+                    self.reject(i, f"{expected}{_hint(column, value)}")
                     texts[i] = ""
         return self._as_arrow(texts)
 
@@ -152,7 +154,7 @@ class ChunkContent:
             return as_integers(pc.list_value_length(values), null_as=0)
         # Lists as parsed from JSON, or an Arrow column without lists, whose records are all bad.
         counts = np.zeros(self._chunk.size, dtype=np.int64)
-        for i, value in enumerate(_as_list(values)):
+        for i, value in enumerate(as_list(values)):
             # Not isinstance: true and false are whole numbers to Python.
             if isinstance(value, list) and all(type(token_id) is int for token_id in value):
                 counts[i] = len(value)
@@ -161,6 +163,40 @@ class ChunkContent:
             else:
                 self.reject(i, f"{column!r} is {kind_of(value)} where token ids are expected")
         return counts
+
+    def words(self, column: str) -> Words:
+        """Return (size,) the words in each list of a column; none for a bad record."""
+        values = self.values(column)
+        if isinstance(values, pa.Array) and is_list(values.type):
+            word_type = decoded_type(values.type.value_type)
+            if not (holds_text(word_type) or pa.types.is_null(word_type)):
+                raise InputError(
+                    f"{self.locate(0)}: column {column!r} is {values.type} where lists of words "
+                    "are expected"
+                )
+        lists: list[list[str]] = [[] for _ in range(self._chunk.size)]
+        for i, value in enumerate(as_list(values)):
+            if not isinstance(value, list):
+                self.reject(i, f"{column!r} is {kind_of(value)} where a list of words is expected")
+            elif not all(isinstance(word, str) for word in value):
+                self.reject(i, f"{column!r} has a word that is not text")
+            elif not value:
+                self.bad.setdefault(i, BLANK)
+            elif not self._reject_long(i, _text_bytes(value)) and i not in self.bad:
+                lists[i] = value
+        offsets = offsets_from_sizes(np.array([len(each) for each in lists], dtype=np.int64))
+        return Words(self._words_as_arrow(lists), offsets)
+
+    def _words_as_arrow(self, lists: list[list[str]]) -> pa.LargeStringArray:
+        """Return all words; a record with half a surrogate pair is bad, and has empty ones."""
+        try:
+            return pa.array([word for words in lists for word in words], pa.large_string())
+        except UnicodeEncodeError:
+            for i, words in enumerate(lists):
+                if any("\ud800" <= c <= "\udfff" for word in words for c in word):
+                    self.reject(i, "half a surrogate pair, which is not a character", "not_utf8")
+                    lists[i] = [""] * len(words)
+            return pa.array([word for words in lists for word in words], pa.large_string())
 
     def reject_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
         """Mark records as bad whose list is null, or contains null.
@@ -190,7 +226,7 @@ class ChunkContent:
                 self.reject(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
             return np.where(outside, 0, numbers).astype(np.int64)
         checked = np.zeros(self._chunk.size, dtype=np.int64)
-        for i, number in enumerate(_as_list(values)):
+        for i, number in enumerate(as_list(values)):
             # In .csv and .tsv files every value is text; int() raises for more than 4,300 digits.
             if isinstance(number, str) and number.isdecimal() and len(number) <= _MOST_DIGITS:
                 number = int(number)
@@ -201,54 +237,6 @@ class ChunkContent:
             else:
                 checked[i] = number
         return checked
-
-    def labels(self, column: str) -> pa.Array:
-        """Return (size,) labels as large_string; null for a record without a label.
-
-        If any record has a list of labels, all have lists of large_string.
-
-        Raises:
-            InputError: an Arrow column of a type that cannot name a class.
-        """
-        values = self.values(column)
-        if isinstance(values, pa.Array):
-            label_type = values.type.value_type if is_list(values.type) else values.type
-            if not can_label(label_type):
-                raise InputError(
-                    f"{self.locate(0)}: column {column!r} is {values.type} where a label is "
-                    "expected: text, a number, a boolean, or a list of them"
-                )
-            if not is_list(values.type):
-                return _label_texts(values)
-            values = _label_lists(values)
-        # From here on, `values` is a list of Python's. Texts and nulls alone need no conversion.
-        if set(map(type, values)) <= {str, type(None)}:
-            # Raised for half a surrogate pair in a label: below, `_label` finds the record.
-            with suppress(UnicodeEncodeError):
-                return pa.array(values, pa.large_string())
-        labels = [self._label(i, value, column) for i, value in enumerate(values)]
-        if not any(isinstance(label, list) for label in labels):
-            return pa.array(labels, pa.large_string())
-        # Arrow needs one type in a column: a single label becomes a list of one.
-        lists = [[label] if isinstance(label, str) else label for label in labels]
-        return pa.array(lists, _LABEL_LISTS)
-
-    def _label(self, i: int, value: object, column: str) -> str | list[str] | None:
-        """Return the label of record `i` as text, or the distinct labels of a list.
-
-        Returns None if the record has no label, or a value that cannot be one: then it is bad.
-        """
-        try:
-            if not isinstance(value, list):
-                return _class_name(value)
-            # A dictionary has no duplicates, and keeps the order of the list.
-            distinct = dict.fromkeys(map(_class_name, value))
-            return [label for label in distinct if label is not None] or None
-        except TypeError:  # an object, or a list in the list
-            self.reject(i, f"label {column!r} is {kind_of(value)}")
-        except UnicodeEncodeError:
-            self.reject(i, f"label {column!r} contains half a surrogate pair", reason="not_utf8")
-        return None
 
     def values(self, column: str) -> Column:
         """Return (size,) the values of a column; if it is Arrow's, as `decoded` returns them."""
@@ -288,6 +276,16 @@ class ChunkContent:
             return pa.array(encodable, pa.large_string())
 
 
+def _hint(column: str, value: object) -> str:
+    """Return what a user who takes a column for texts may have meant; empty for no idea."""
+    if isinstance(value, dict):
+        field = next((name for name, item in value.items() if isinstance(item, str)), None)
+        return "" if field is None else f": pass --text-column {column}.{field}"
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return f": pass --words-column {column} if it has words"
+    return ""
+
+
 def _text_bytes(value: object) -> int:
     """Return how many bytes of UTF-8 all texts inside a JSON value have together, without keys."""
     if isinstance(value, str):
@@ -297,47 +295,12 @@ def _text_bytes(value: object) -> int:
     return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
 
 
-def _label_texts(values: pa.Array) -> pa.Array:
-    """Return (n,) labels as large_string, written as `label_text` writes them; null stays null."""
-    if not pa.types.is_floating(values.type):
-        return values.cast(pa.large_string())
-    # Arrow writes 1e+15 where `label_text`, for files of JSON, writes 1000000000000000: one class
-    # would have two names. Each distinct number is converted once.
-    numbers = values.to_numpy(zero_copy_only=False)
-    distinct, index_of_distinct = np.unique(numbers, return_inverse=True)
-    texts = pa.array([label_text(number) for number in distinct], pa.large_string())
-    return pc.if_else(values.is_null(), None, texts.take(pa.array(index_of_distinct)))
-
-
-def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
-    """Return the texts of labels in lists, as Python's lists; None for a record without a list."""
-    texts = _label_texts(decoded(pc.list_flatten(values))).to_pylist()
-    # The texts of all lists follow each other in `texts`; a null list has none of them.
-    lists: list[list[str | None] | None] = []
-    first = 0
-    for size in pc.list_value_length(values).to_pylist():
-        lists.append(None if size is None else texts[first : first + size])
-        first += size or 0
-    return lists
-
-
 def _positions_of_nulls(values: pa.Array) -> list[int]:
     positions: list[int] = np.flatnonzero(as_numpy(values.is_null())).tolist()
     return positions
 
 
-def _as_list(values: Column) -> list[Any]:
+def as_list(values: Column) -> list[Any]:
+    """Return the values of a column as Python's objects."""
     objects: list[Any] = values.to_pylist() if isinstance(values, pa.Array) else values
     return objects
-
-
-def _class_name(value: object) -> str | None:
-    """Return a value as the name of a class; None for a missing one. Raise TypeError for an object
-    or a list, UnicodeEncodeError for half a surrogate pair.
-    """
-    if not isinstance(value, str | bool | int | float | np.generic | None):
-        raise TypeError
-    label = label_text(value)
-    if label is not None:
-        label.encode()  # raises for half a surrogate pair, as UTF-8 has no bytes for it
-    return label

@@ -6,16 +6,23 @@ from difflib import get_close_matches
 from batchstat.corpus.chat import SETTINGS_COLUMN, TOOLS_COLUMN
 from batchstat.corpus.chunk import Columns
 from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
+from batchstat.corpus.records_path import NOTHING_INSIDE, Inside
 from batchstat.errors import ColumnError, InputError
 
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
-COMPLETION_NAMES = ("prompt", "completion")
+_PREFERENCES = ("chosen", "rejected")
+"""The answers of preference data, such as DPO trains on."""
+_ANSWER_NAMES = ("completion", *_PREFERENCES)
 CHAT_NAMES = ("messages", "conversations", "conversation")
 _TOKENS_NAME = "input_ids"
 
 
 def choose_columns(
-    path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
+    path: str,
+    names: Sequence[str],
+    texts: Sequence[str],
+    options: CorpusOptions,
+    inside: Inside = NOTHING_INSIDE,
 ) -> Columns:
     """Choose which columns of a file are read: the content, and what the options ask for beside it.
 
@@ -27,6 +34,7 @@ def choose_columns(
         names: all columns of the file.
         texts: those that hold text.
         options: which columns the user named.
+        inside: what is inside of objects and lists, for messages.
 
     Raises:
         InputError: a column is missing or appears twice, or the text column is ambiguous.
@@ -38,52 +46,79 @@ def choose_columns(
             _require_once(path, column, names, f"--{option_name.replace('_', '-')}")
     for column in options.text_column:
         _require_once(path, column, names, "--text-column")
+    for column in options.label_column:
+        _require_once(path, column, names, "--label-column")
     # `CorpusOptions` has made sure that at most one kind of content is named.
-    one_column = options.messages_column or options.tokens_column or options.length_column
+    one_column = (
+        options.messages_column
+        or options.words_column
+        or options.tokens_column
+        or options.length_column
+    )
     content = (one_column,) if one_column else options.text_column
     if options.prompt_column and options.completion_column:
         content = (options.prompt_column, options.completion_column)
+    is_guessed = not content
     if not content:
-        content = (_find_text_column(path, names, texts, options),)
+        content = (_find_text_column(path, names, texts, options, inside),)
     # Tools and template settings have fixed names; they are read where the file has such a column.
     has_tools = options.may_hold_chats and TOOLS_COLUMN in names
     has_settings = options.chats_as_written and SETTINGS_COLUMN in names
     return Columns(
         content=content,
-        label=options.label_column,
+        labels=options.label_column,
         tools=TOOLS_COLUMN if has_tools else None,
         settings=SETTINGS_COLUMN if has_settings else None,
         trained=options.trained_column,
+        is_guessed=is_guessed,
     )
 
 
 def _find_text_column(
-    path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
+    path: str,
+    names: Sequence[str],
+    texts: Sequence[str],
+    options: CorpusOptions,
+    inside: Inside,
 ) -> str:
     """Return the text column of a file for which no option names one.
 
     Raises:
         InputError: it is ambiguous; the message says which option would name the column.
     """
-    other_columns = (options.label_column, options.trained_column)
+    other_columns = (*options.label_column, options.trained_column)
     candidates = [name for name in dict.fromkeys(texts) if name not in other_columns]
     # Columns with chats hold lists, and so are not among `texts`.
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
-    # A lone text column may have any name, except beside a chat, where it may be an id or a source.
-    if len(candidates) != 1 or chats:
+    # A lone text column may have any name, except beside a chat or an object with a text, where it
+    # may be an id, a source or a date.
+    usual_inside = [name for name in inside.texts if name.rpartition(".")[2].lower() in TEXT_NAMES]
+    if len(candidates) != 1 or chats or usual_inside:
         candidates = [name for name in candidates if name.lower() in TEXT_NAMES]
-    # `prompt` is a usual name of texts, but beside `completion` it is only half of the sample.
-    has_completions = set(COMPLETION_NAMES) <= set(names)
-    if len(candidates) == 1 and not has_completions:
+    # `prompt` is a usual name of texts, but beside `completion`, or the two answers of preference
+    # data, it is only a part of the sample.
+    answers = [name for name in _ANSWER_NAMES if name in names] if "prompt" in names else []
+    if len(candidates) == 1 and not answers:
         # Raises if the column appears twice.
         _require_once(path, candidates[0], names, "--text-column")
         return candidates[0]
     # The option that fits the columns of the file: for chats, for token ids, or for pairs.
-    remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
+    remedy = f"--text-column {[*usual_inside, *inside.texts, 'NAME'][0]}"
+    if not (texts or inside.texts) and inside.words:
+        remedy = f"--words-column {inside.words[0]}"
+    if not (texts or inside.texts or inside.words) and inside.lists and options.records is None:
+        remedy = f"--records {inside.lists[0]}"
+    if chats:
+        remedy = f"--messages-column {chats[0]}"
     if not texts and _TOKENS_NAME in names:
         remedy = f"--tokens-column {_TOKENS_NAME}"
-    if has_completions:
-        remedy = "--prompt-column prompt --completion-column completion"
+    if answers:
+        remedy = f"--prompt-column prompt --completion-column {answers[0]}"
+        # Chats that begin with the prompt, beside the prompt as a text.
+        if "prompt" in texts and answers[0] in set(_PREFERENCES) - set(texts):
+            remedy = f"--messages-column {answers[0]}"
+        if len(answers) > 1:
+            remedy += f", or {answers[1]}"
     raise InputError(
         f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}"
         f"{_first_row_hint(path, names)}"

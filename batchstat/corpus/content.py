@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from batchstat.corpus.arrow_values import ranges_within
 from batchstat.corpus.chat import Message, TemplateInputs
-from batchstat.lengths.arrays import Ints
+from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
 LONGEST = 10**9
@@ -152,4 +152,25 @@ class PrecountedLengths:
         return PrecountedLengths(self.lengths[samples])
 
 
-Content = Texts | Chats | PrecountedLengths
+@dataclass(frozen=True, eq=False)
+class Words:
+    """(n,) lists of words, each of which is tokenized by itself.
+
+    Attributes:
+        words: (offsets[-1],) the words of all samples, without nulls.
+        offsets: (n + 1,) sample i has words[offsets[i] : offsets[i + 1]].
+    """
+
+    words: pa.LargeStringArray
+    offsets: Ints
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def select(self, samples: Ints) -> "Words":
+        """Return the lists at these positions."""
+        offsets, positions = gather_groups(self.offsets, samples)
+        return Words(self.words.take(as_arrow(positions)), offsets)
+
+
+Content = Texts | Chats | Words | PrecountedLengths

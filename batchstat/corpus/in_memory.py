@@ -10,11 +10,12 @@ import pyarrow as pa
 from batchstat.corpus.arrow_values import decoded, holds_text, record_ranges
 from batchstat.corpus.chunk import Chunk, Column, Columns
 from batchstat.corpus.columns import choose_columns
-from batchstat.corpus.formats.columnar import as_chunks, columns_of
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.formats.columnar import as_chunks, columns_of, top_columns
 from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
-from batchstat.corpus.sources import Source
+from batchstat.corpus.records_path import is_absent, nested
 from batchstat.errors import InputError, OptionError
 from batchstat.words import short
 
@@ -93,7 +94,8 @@ def _chunks_of_dataset(name: str, dataset: Any, options: CorpusOptions) -> Itera
             columns = columns_of(name, table.schema, options)
         # Batches would end where a chunk of any column ends: combined, a column is one chunk, or
         # several if its text is more than the 2 GiB that 32-bit offsets reach.
-        for batch in table.select(list(columns.all)).combine_chunks().to_batches():
+        tops = top_columns(columns.all, table.schema)
+        for batch in table.select(tops).combine_chunks().to_batches():
             bytes_read += batch.nbytes  # the position, for progress
             yield from as_chunks(batch, columns, position=bytes_read)
 
@@ -131,10 +133,21 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
         is_object = frame.dtypes.iloc[i].kind == "O"
         if is_object and any(isinstance(value, str) for value in frame.iloc[:, i]):
             text_names.append(column)
-    columns = choose_columns(name, names, text_names, options)
+    # Columns inside of objects, such as data.text, of which users name some.
+    nested_names = [
+        column
+        for column in dict.fromkeys(options.named_columns)
+        if column not in names and column.partition(".")[0] in names
+    ]
+    columns = choose_columns(name, [*names, *nested_names], text_names, options)
     for first in range(0, len(frame), _CHUNK_RECORDS):
         part = frame.iloc[first : first + _CHUNK_RECORDS]
-        values_of = {column: _values(part.iloc[:, names.index(column)]) for column in columns.all}
+        values_of: dict[str, Column] = {
+            column: _values(part.iloc[:, names.index(column)])
+            if column in names
+            else _values_inside(part.iloc[:, names.index(column.partition(".")[0])], column)
+            for column in columns.all
+        }
         # Only Arrow's values can be too large: Python's objects are in memory already.
         arrays = [values for values in values_of.values() if isinstance(values, pa.Array)]
         # Rows of `part` from `start` to before `stop`, within both limits.
@@ -142,6 +155,13 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
             slices = {column: values[start:stop] for column, values in values_of.items()}
             # A table has no bytes on disk: the position, for progress, counts records.
             yield Chunk(slices, columns, position=first + stop)
+
+
+def _values_inside(series: Any, column: str) -> Column:
+    """Return what the objects of a column have at a dotted name; null where they have nothing."""
+    path = column.partition(".")[2]
+    found = [nested(value, path) for value in series]
+    return [None if is_absent(value) else value for value in found]
 
 
 def _values(series: Any) -> Column:

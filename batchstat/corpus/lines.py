@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, as_error, too_long
-from batchstat.corpus.opening import OpenSource, next_line
+from batchstat.corpus.files.not_data import fault_of_text
+from batchstat.corpus.files.opening import OpenSource, next_line
 from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20
@@ -20,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PROBE_BYTES = 1 << 16
 """Bytes that are looked at to find an encoding, or read at once to find the end of a line."""
-_REMEDY = "convert it to UTF-8, for example with iconv"
+_REMEDY = "name its encoding, as in --encoding latin-1"
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,12 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
     if opened.split.first:
         offset = opened.stream.seek(next_line(opened.stream, opened.split.first))
     for data in _cut_after_lines(opened, offset):
-        if offset == 0 and _is_utf16(data.head if isinstance(data, LongLine) else data):
+        head = (data.head if isinstance(data, LongLine) else data)[:_PROBE_BYTES]
+        if offset == 0 and _is_utf16(head):
             # Much of such a file would be valid UTF-8, and read as text full of NULs.
-            raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
+            raise InputError(f"{opened.path} is UTF-16: pass --encoding {_utf16_name(head)}")
+        if offset == 0 and (fault := fault_of_text(head)):
+            raise InputError(f"{opened.path} is {fault}")
         if isinstance(data, LongLine):
             yield _Block(b"", first_line, offset, long=data)
             first_line, offset = first_line + 1, offset + data.size
@@ -187,6 +191,13 @@ def _is_utf16(data: bytes) -> bool:
     # More than 2 as well, so that a few NULs in a short text do not count.
     is_latin = fewer_nuls == 0 and more_nuls > max(2, 3 * len(even_bytes) // 4)
     return is_latin or data.startswith(_UTF16)
+
+
+def _utf16_name(head: bytes) -> str:
+    """Return the name of the UTF-16 that a file begins with, by its byte-order mark or its NULs."""
+    if head.startswith(_UTF16):
+        return "utf-16"
+    return "utf-16-be" if head[0] == 0 else "utf-16-le"
 
 
 def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:

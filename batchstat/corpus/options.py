@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, get_args
 
 from batchstat.corpus.chat import CHAT_FORMATS
+from batchstat.corpus.records_path import RecordsPath
 from batchstat.errors import OptionError
 from batchstat.parameters import check_fields, documented, listed, option
 from batchstat.words import short
 
-Content = Literal["text", "completion", "messages", "tokens", "length"]
+Content = Literal["text", "completion", "messages", "words", "tokens", "length"]
 
 
 def _formats() -> Iterable[str]:
-    from batchstat.corpus.sources import FORMATS
+    from batchstat.corpus.files.sources import FORMATS
 
     return FORMATS
 
@@ -24,22 +25,28 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
 
 
 class ReadingOptions(TypedDict, total=False):
-    """The fields of `CorpusOptions` beside the text column, as keywords of public functions."""
+    """The fields of `CorpusOptions` beside the columns that may be several, as keywords of public
+    functions.
+    """
 
     input_format: str | None
     prompt_column: str | None
     completion_column: str | None
     messages_column: str | None
+    words_column: str | None
     tokens_column: str | None
     length_column: str | None
-    label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
     turn_ends: tuple[str, ...]
     chat_format: str | None
     tokenize_apart: bool
+    records: str | None
+    encoding: str | None
     header: bool
+    separator: str | None
     quote: bool | None
+    backslash: bool
     strip: bool
     min_chars: int
     append: str
@@ -83,12 +90,18 @@ class CorpusOptions:
     messages_column: str | None = _option(
         None, "Column with chat messages, instead of text.", "NAME", is_common=True
     )
+    words_column: str | None = _option(
+        None,
+        "Column with lists of words, each tokenized by itself (is_split_into_words of "
+        "transformers).",
+        "NAME",
+    )
     tokens_column: str | None = _option(
         None, "Column with lists of token ids, instead of text.", "NAME"
     )
     length_column: str | None = _option(None, "Column with token counts, instead of text.", "NAME")
-    label_column: str | None = _option(
-        None, "Column with the class label, or with a list of labels.", "NAME", is_common=True
+    label_column: tuple[str, ...] = _option(
+        (), "Column with labels, or several columns of 0 and 1.", "NAME", is_common=True
     )
     trained_column: str | None = _option(
         None,
@@ -118,15 +131,33 @@ class CorpusOptions:
         "Tokenize completions apart from their prompts, as axolotl does: without a token that "
         "begins a sequence, and with the one that ends it.",
     )
+    records: str | None = _option(
+        None,
+        "Where the samples are in .json and .jsonl files, if not at the top: data, or "
+        "data[].paragraphs[].qas[].",
+        "PATH",
+    )
+    encoding: str | None = _option(
+        None, "Encoding of text files, such as latin-1 or utf-16.", "NAME", shown="UTF-8"
+    )
     header: bool = _option(
         True,
         "Whether .csv and .tsv files begin with column names; if not, columns are numbered from 0.",
         shown="header",
     )
+    separator: str | None = _option(
+        None,
+        "Character that separates the fields of .csv and .tsv files.",
+        "CHAR",
+        shown="a comma in .csv, a tab in .tsv",
+    )
     quote: bool | None = _option(
         None,
         "Whether fields of .csv and .tsv may be quoted (RFC 4180).",
         shown="quoted in .csv, not in .tsv",
+    )
+    backslash: bool = _option(
+        False, r'Whether a backslash escapes a quote in a quoted field, as in "a \"word\"".'
     )
     strip: bool = _option(False, "Strip whitespace from both ends of each text.")
     min_chars: int = _option(
@@ -160,12 +191,18 @@ class CorpusOptions:
     def __post_init__(self) -> None:
         """Check the options, and bring the names of columns into one form."""
         # Without a header, columns are numbered, and callers may pass the number itself.
-        for name in ("label_column", "trained_column"):
-            if isinstance(number := getattr(self, name), int):
-                object.__setattr__(self, name, str(number))
+        if isinstance(number := self.trained_column, int):
+            object.__setattr__(self, "trained_column", str(number))
         check_fields(self)
         # One name, or several in any sequence, become a tuple.
-        object.__setattr__(self, "text_column", listed("text_column", self.text_column))
+        for name in ("text_column", "label_column"):
+            given: Any = getattr(self, name)
+            given = () if given is None and name == "label_column" else given
+            several = (
+                (given,) if isinstance(given, str | int | bytes | dict) else listed(name, given)
+            )
+            names = tuple(str(each) if isinstance(each, int) else each for each in several)
+            object.__setattr__(self, name, names)
         for column in self.named_columns:
             if not isinstance(column, str):
                 raise OptionError(f"column {short(column)}: must be a name")
@@ -175,6 +212,7 @@ class CorpusOptions:
                 "columns are numbered from 0"
             )
         _check_contents(self)
+        _check_text_options(self)
         if not self.header:
             for column in self.named_columns:
                 if not column.isdecimal():
@@ -189,6 +227,8 @@ class CorpusOptions:
             return "completion"
         if self.messages_column:
             return "messages"
+        if self.words_column:
+            return "words"
         if self.tokens_column:
             return "tokens"
         return "length" if self.length_column else "text"
@@ -215,7 +255,8 @@ class CorpusOptions:
     def named_columns(self) -> tuple[str, ...]:
         """Every column that the user named."""
         single = (getattr(self, name) for name in SINGLE_COLUMNS)
-        return (*self.text_column, *(column for column in single if column is not None))
+        named = (*self.text_column, *single, *self.label_column)
+        return tuple(column for column in named if column is not None)
 
 
 def _check_contents(options: CorpusOptions) -> None:
@@ -255,6 +296,32 @@ def _check_contents(options: CorpusOptions) -> None:
         raise OptionError(f"append is for texts, not with {named_contents[0]}")
     if options.content != "text" and (options.strip or options.min_chars):
         raise OptionError(f"strip and min_chars are for texts, not with {named_contents[0]}")
+
+
+def _check_text_options(options: CorpusOptions) -> None:
+    r"""Check the options of text files; a separator may be written as `\t`.
+
+    Raises:
+        OptionError: no codec of Python, or no separator.
+    """
+    if options.encoding is not None:
+        # Raises for hex or rot13, too, which are codecs of something else.
+        try:
+            "".encode(options.encoding)
+        except (LookupError, UnicodeError):
+            raise OptionError(
+                f"encoding={short(options.encoding)}: no encoding of Python's, such as latin-1, "
+                "cp1252, utf-16 or gb18030"
+            ) from None
+    if options.records is not None:
+        RecordsPath.parse(options.records)
+    if options.separator is not None:
+        separator = {"\\t": "\t", "tab": "\t"}.get(options.separator, options.separator)
+        if len(separator) != 1 or separator in '"\r\n\\':
+            raise OptionError(
+                f"separator={short(options.separator)}: must be one character, or tab"
+            )
+        object.__setattr__(options, "separator", separator)
 
 
 def _check_characters(name: str, text: str) -> None:

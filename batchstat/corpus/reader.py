@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.corpus.bad_records import BLANK, BadRecord, BadRecords, Location
-from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.chunk_content import ChunkContent
 from batchstat.corpus.content import (
     AssistantChats,
@@ -21,11 +21,13 @@ from batchstat.corpus.content import (
     PrecountedLengths,
     Texts,
 )
+from batchstat.corpus.files.opening import open_source
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.files.splits import Split
+from batchstat.corpus.files.streams import Rereadable
 from batchstat.corpus.formats import READERS
-from batchstat.corpus.opening import Rereadable, open_source
+from batchstat.corpus.label_columns import read_labels
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source
-from batchstat.corpus.splits import Split
 from batchstat.corpus.trained_column import TrainedColumn, read_trained
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
@@ -116,7 +118,8 @@ class Reading:
         records: number of records read so far.
         blank: number of records with nothing but whitespace in them.
         short: number of records of fewer than `min_chars` characters.
-        label_seen: whether any record has the label; None if no record could be read.
+        label_seen: whether any record has a label; None if no record could be read.
+        columns: what of the records was read; None if no record could be read.
     """
 
     source: Source
@@ -126,6 +129,7 @@ class Reading:
     blank: int = 0
     short: int = 0
     label_seen: bool | None = None
+    columns: Columns | None = None
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -176,7 +180,7 @@ class CorpusReader:
         bytes_before = 0
         for split in self.splits:
             reading = self.begin(split.source)
-            with open_source(split, self._standard_input) as opened:
+            with open_source(split, self._standard_input, self.options.encoding) as opened:
                 # The later splits of a compressed file whose name does not say so are empty: all of
                 # it is read as the first one.
                 if opened.split.stop != opened.split.first:
@@ -208,7 +212,7 @@ class CorpusReader:
         for chunk in chunks:
             # A chunk without a record that could be read says nothing about the label.
             if chunk.label_seen is not None:
-                reading.label_seen = chunk.label_seen
+                reading.label_seen, reading.columns = chunk.label_seen, chunk.columns
             first = reading.records
             locations = Locations(reading.source.shown, chunk.lines, first, chunk.count_before)
             block, bad = self._block(reading, chunk, locations, bytes_before + chunk.position)
@@ -233,7 +237,7 @@ class CorpusReader:
         # Each of these reads a column, and adds the records that it finds wrong to `values.bad`.
         content = _content_of(values, chunk, self.options)
         columns = chunk.columns
-        labels = values.labels(columns.label) if columns.label else None
+        labels = read_labels(values, columns.labels) if columns.labels else None
         trained = read_trained(values, columns.trained) if columns.trained else None
         is_sample = np.ones(chunk.size, dtype=bool)
         is_sample[list(values.bad)] = False
@@ -307,11 +311,14 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
         chats = [prompt + after for prompt, after in zip(prompts, completions, strict=True)]
         inputs = values.template_inputs(as_written=options.chats_as_written)
         return CompletionChats(chats, inputs, prompts=list(map(len, prompts)))
-    if options.content == "tokens":
-        return PrecountedLengths(values.token_counts(columns[0]))
-    # .npy files hold lengths, without an option that says so.
-    if options.content == "length" or chunk.holds_lengths:
-        return PrecountedLengths(values.whole_numbers(columns[0]))
+    # .npy and CoNLL files hold lengths and words, without an option that says so.
+    by_kind: dict[str, Callable[[str], Content]] = {
+        "words": values.words,
+        "tokens": lambda column: PrecountedLengths(values.token_counts(column)),
+        "length": lambda column: PrecountedLengths(values.whole_numbers(column)),
+    }
+    if read := by_kind.get(chunk.holds or options.content):
+        return read(columns[0])
     kind_of_texts: type[Texts] = Texts
     if options.content == "completion":
         kind_of_texts = Instructions if options.tokenize_apart else Completions

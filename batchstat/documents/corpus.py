@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any
 
+from batchstat.corpus.files.sources import Source
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source
 from batchstat.documents.base import Document
 from batchstat.parameters import described
-from batchstat.profiling.profile import CorpusFacts
-from batchstat.records import Count, Positive, allowed, told
+from batchstat.profiling.profile import LABEL_FORMS, CorpusFacts, ReadColumns
+from batchstat.records import Count, Positive, allowed, among, told
 
 
 @described("Records that are not samples, by reason.")
@@ -62,6 +62,11 @@ class Corpus(Document):
         "refuses it."
     )
     left_out: LeftOut
+    read: list[ReadColumns] = told("What of the records was read; several if the files differ.")
+    label_form: Annotated[str, among(("", *LABEL_FORMS))] = told(
+        "How labels were read: one class each, several, lists of 0 and 1 whose positions are the "
+        "classes, or columns of 0 and 1; empty without labels."
+    )
     options: _Options | None = told("How the corpus was read; null where lengths were given.")
 
 
@@ -72,6 +77,8 @@ _NO_CORPUS = {
     "faults": [],
     "failed": [],
     "left_out": {},
+    "read": [],
+    "label_form": "",
     "options": None,
 }
 

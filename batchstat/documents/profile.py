@@ -4,9 +4,10 @@ from typing import Any
 
 from batchstat.documents.base import Document, File
 from batchstat.documents.corpus import Corpus, corpus_of
+from batchstat.lengths.max_length import Truncation
 from batchstat.lengths.stats import PERCENTILES, Histogram, LengthStats
 from batchstat.parameters import described
-from batchstat.profiling.profile import ClassCount, Profile, TokenizerFacts, Truncation
+from batchstat.profiling.profile import ClassCount, Profile, TokenizerFacts
 from batchstat.records import Amount, AtLeastOne, Count, Positive, Ratio, told
 
 _NOT_EXCEEDED = "The smallest observed length that at least {} of the samples do not exceed."
@@ -44,9 +45,10 @@ class OfCorpus(Document):
     lengths: Lengths
     trained: Trained | None = told("The trained tokens; null where they are unknown.")
     truncation: list[Truncation] = told("What each candidate for a max_length would truncate.")
-    suggested_max_length: Positive = told(
-        "The smallest candidate that truncates at most 1 % of the samples and loses at most 0.5 % "
-        "of the tokens; the tokenizer's maximum if none does."
+    suggested_max_length: Positive | None = told(
+        "The smallest candidate that truncates at most 1 % of the samples and, samples far longer "
+        "than all others apart, loses at most 0.5 % of the tokens; null if none does, as the "
+        "tokenizer's maximum is too small."
     )
     classes: list[ClassCount]
     class_ratio: AtLeastOne | None = told(

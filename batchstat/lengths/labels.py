@@ -1,15 +1,24 @@
 """Classes of samples, and their text: the same class has the same text, whatever its source."""
 
-from collections.abc import Sequence
+import ast
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
+from batchstat.words import short
 
 _MOST_DIGITS = 1e16
 """From this value on, Python writes a float with an exponent."""
+_IS_INTEGRAL = re.compile(r"-?\d+\.0+").fullmatch
+_IS_NUMBER = re.compile(r"-?\d+").fullmatch
+_ARE_NUMBERS = re.compile(r"\d+(, ?\d+)+").fullmatch
+_OF_INDICATORS = {"0", "1"}
 
 
 def label_text(label: Any) -> str | None:
@@ -17,13 +26,13 @@ def label_text(label: Any) -> str | None:
 
     Missing are None, NaN, NaT, NA and masked values. An integral float is written as a whole
     number, because another file may hold the same label as an integer: 1.0 is `1`, -0.0 is `0`,
-    1e+300 stays. A boolean is `true` or `false`.
+    1e+300 stays. A boolean is `true` or `false`. An empty text names none.
     """
     # pandas' NA is recognized by the name of its class, so that pandas need not be imported.
     if label is None or label is np.ma.masked or type(label).__name__ == "NAType":
         return None
     if isinstance(label, str):
-        return str(label)  # NumPy's own kind of str becomes a plain one
+        return str(label) or None  # NumPy's own kind of str becomes a plain one
     if isinstance(label, bool | np.bool_):
         return "true" if label else "false"
     # Only NaN and NaT differ from themselves.
@@ -33,6 +42,59 @@ def label_text(label: Any) -> str | None:
     if isinstance(label, float | np.floating) and abs(float(label)) < _MOST_DIGITS:
         return str(int(label) if label.is_integer() else label)
     return str(label)
+
+
+def label_of_cell(cell: str) -> str | None:
+    """Return the label in a cell of delimited text, in which all values are text.
+
+    pandas writes whole numbers beside an empty cell as 1.0, and booleans as True: the same frame
+    has 1 and true in Parquet and JSON.
+    """
+    if _IS_INTEGRAL(cell):
+        return label_text(float(cell))
+    return cell.lower() if cell in ("True", "False") else cell or None
+
+
+def list_text(values: Iterable[Any]) -> str | None:
+    """Return the text of a list of numbers, or of booleans as 0 and 1, such as "[0, 1, 1]", which
+    `Labels.resolved` reads; None for a list with anything else in it, or of at most one, which
+    names a class whatever else the corpus has.
+    """
+    numbers = [value for value in values if value is not None]
+    are_booleans = [isinstance(value, bool | np.bool_) for value in numbers]
+    if len(numbers) < 2 or (any(are_booleans) and not all(are_booleans)):
+        return None
+    if not all(isinstance(value, bool | int | float | np.number | np.bool_) for value in numbers):
+        return None
+    texts = [
+        label_text(int(value) if is_boolean else value)
+        for value, is_boolean in zip(numbers, are_booleans, strict=True)
+    ]
+    return f"[{', '.join(text for text in texts if text is not None)}]"
+
+
+def _listed_classes(names: Sequence[str]) -> list[list[str] | None]:
+    """Return for each label the labels in the list that it is the text of; None if it is another text.
+
+    A list is written as Python or JSON writes it, or as numbers with commas, where all labels of a
+    corpus are numbers or such lists: "2,7" beside "3".
+    """
+    are_numbers = all(_IS_NUMBER(name) or _ARE_NUMBERS(name) for name in names)
+    return [
+        re.split(", ?", name) if are_numbers and "," in name else _in_brackets(name)
+        for name in names
+    ]
+
+
+def _in_brackets(name: str) -> list[str] | None:
+    if not (name.startswith("[") and name.endswith("]")):
+        return None
+    try:
+        values = ast.literal_eval(name)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    texts = [None if isinstance(value, list | dict) else label_text(value) for value in values]
+    return [text for text in texts if text is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +140,93 @@ class Labels:
             return cls(np.concatenate(codes), names)
         return cls(np.concatenate(codes), names, offsets_from_sizes(np.concatenate(sizes)))
 
+    def to_list(self) -> list[Any]:
+        """Return the label of each sample, None for none; or a list of those of each sample."""
+        names = (*self.names, None)  # code -1 takes the last
+        texts = [names[code] for code in self.codes.tolist()]
+        if self.offsets is None:
+            return texts
+        return [
+            [text for text in texts[first:stop] if text is not None]
+            for first, stop in pairwise(self.offsets.tolist())
+        ]
+
+    @property
+    def are_positions(self) -> bool:
+        """Whether all labels are lists of one length, of 0 and 1 alone, before they are resolved:
+        each list then says of every class whether it is there.
+        """
+        lists = _listed_classes(self.names)
+        listed = [each for each in lists if each]
+        sizes = {len(each) for each in listed}
+        holds_only_them = all(_OF_INDICATORS.issuperset(each) for each in listed)
+        return None not in lists and len(sizes) == 1 and sizes != {1} and holds_only_them
+
+    def resolved(self, column: str) -> "Labels":
+        """Return labels in which a text that lists several classes is these classes.
+
+        Lists of one length, of 0 and 1 alone, say of each class whether it is there (multi-hot, as
+        BCEWithLogitsLoss trains on): the classes are the positions. Other lists hold the classes.
+
+        Args:
+            column: where the labels were read, for messages.
+
+        Raises:
+            InputError: lists of numbers that are neither.
+        """
+        lists = _listed_classes(self.names)
+        listed = [each for each in lists if each is not None]
+        if not listed:
+            return self
+        if self.are_positions:
+            lists = [[str(i) for i, one in enumerate(each) if one == "1"] for each in listed]
+        elif fault := _fault_of_lists(listed):
+            raise InputError(f"label {column!r} {fault}")
+        return self._with_classes(
+            [[name] if each is None else each for name, each in zip(self.names, lists, strict=True)]
+        )
+
+    def _with_classes(self, classes: Sequence[Sequence[str]]) -> "Labels":
+        """Return labels with these classes, none to several, in place of each name."""
+        # The sequence of the names stays that of their first samples.
+        names = tuple(dict.fromkeys(name for each in classes for name in each))
+        numbers = {name: i for i, name in enumerate(names)}
+        # -1 in place of no class, and last of all for the code that means no label.
+        codes_of = [[numbers[name] for name in dict.fromkeys(each)] or [-1] for each in classes]
+        codes_of.append([-1])
+        flat = np.array([code for each in codes_of for code in each], np.int64)
+        begins = offsets_from_sizes(np.array([len(each) for each in codes_of]))
+        groups, positions = gather_groups(begins, self.codes % len(codes_of))
+        return Labels(
+            flat[positions], names, groups if self.offsets is None else groups[self.offsets]
+        )
+
     def take(self, samples: Ints) -> "Labels":
         """Return the labels of the samples at these positions, in this order; all names stay."""
         if self.offsets is None:
             return Labels(self.codes[samples], self.names)
         offsets, codes = gather_groups(self.offsets, samples)
         return Labels(self.codes[codes], self.names, offsets)
+
+
+def _fault_of_lists(lists: Sequence[Sequence[str]]) -> str:
+    """Return what is wrong with lists of labels as classes; empty if nothing is."""
+    for each in lists:
+        if any(map(_is_fraction, each)):
+            shown = short(", ".join(each))
+            return f"has lists such as {shown}, which name no classes: leave it out"
+    # As numbers of classes, one would be there twice.
+    repeats = any(len(set(each)) < len(each) for each in lists)
+    if repeats and all(_OF_INDICATORS.issuperset(each) for each in lists):
+        return (
+            "has lists of 0 and 1 of several lengths, which are neither classes nor 0 or 1 for "
+            "each class: leave it out"
+        )
+    return ""
+
+
+def _is_fraction(text: str) -> bool:
+    try:
+        return not float(text).is_integer()
+    except ValueError:  # a name
+        return False

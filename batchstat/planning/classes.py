@@ -9,7 +9,7 @@ import numpy as np
 
 from batchstat.errors import InputError, did_you_mean
 from batchstat.lengths.arrays import Ints
-from batchstat.lengths.labels import label_text
+from batchstat.lengths.labels import Labels, label_text, list_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +99,10 @@ class Classes:
         `label_text` are one.
 
         A list, tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a",
-        the rarer one.
+        the rarer one. Lists of 0 and 1 are read as `Labels.resolved` reads them.
 
         Raises:
-            InputError: see `of`.
+            InputError: see `of`, and `Labels.resolved`.
         """
         code_of: dict[str, int] = {}  # of each text, in the order of their first samples
         codes: list[int] = []
@@ -112,8 +112,10 @@ class Classes:
             # NumPy's masked value is an array, too, and means no label.
             if isinstance(label, _SEVERAL) and label is not np.ma.masked:
                 is_multilabel = True
+                several = list(map(_as_python, label))
                 # The same label twice counts once; None is no label.
-                texts = map(label_text, map(_as_python, label))
+                numbers = None if isinstance(label, set | frozenset) else list_text(several)
+                texts = [numbers] if numbers else map(label_text, several)
                 distinct_texts = dict.fromkeys(text for text in texts if text is not None)
                 codes += [code_of.setdefault(key, len(code_of)) for key in distinct_texts] or [-1]
             else:
@@ -121,7 +123,9 @@ class Classes:
                 codes.append(-1 if text is None else code_of.setdefault(text, len(code_of)))
             offsets.append(len(codes))
         label_offsets = np.array(offsets) if is_multilabel else None
-        return cls.of(np.array(codes, dtype=np.int64), tuple(code_of), label_offsets, keep)
+        found = Labels(np.array(codes, dtype=np.int64), tuple(code_of), label_offsets)
+        found = found.resolved("labels") if is_multilabel else found
+        return cls.of(found.codes, found.names, found.offsets, keep)
 
 
 def _rarest_of_each(labels: Ints, counts: Ints, offsets: Ints) -> Ints:

@@ -11,17 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from batchstat.corpus.opening import Rereadable
+from batchstat.corpus.files.splits import Split
+from batchstat.corpus.files.streams import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
-from batchstat.corpus.splits import Split
 from batchstat.corpus.values import holds_values, table_of, table_of_texts
 from batchstat.errors import InputError, OptionError, StorageFullError
 from batchstat.findings import Finding, warn_in_python
-from batchstat.parameters import checks_keywords, listed, named_path
+from batchstat.parameters import checks_keywords, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
-from batchstat.profiling.merge import CachedSplit, CacheEvictedError, merge_splits, no_samples
+from batchstat.profiling.merge import (
+    CachedSplit,
+    CacheEvictedError,
+    merge_splits,
+    no_samples,
+    with_classes,
+)
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.profiling.progress import Progress
 from batchstat.profiling.progress_bar import interactive_progress
@@ -58,6 +64,7 @@ def profile(
     texts: Iterable[str] | None = None,
     tokenizer: Any = None,
     text_column: str | int | Sequence[str] = (),
+    label_column: str | int | Sequence[str] | None = None,
     chat_template: Path_ | None = None,
     workers: int | None = None,
     executor: str | Executor = "threads",
@@ -96,7 +103,8 @@ def profile(
         on_progress: called with the progress of the count; by default an interactive session, such
             as a notebook, shows it on standard error.
         on_warning: called with each warning.
-        options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
+        label_column: name of the column with labels, or names of several of 0 and 1.
+        options: other fields of `batchstat.CorpusOptions`, such as `strip=True`.
 
     Example:
         >>> profile = batchstat.profile("sample_data/reviews.csv", text_column="review")
@@ -123,9 +131,8 @@ def profile(
     )
     if isinstance(corpus, Corpus):
         return _with_progress(corpus, run, on_progress)
-    if isinstance(text_column, str | int):
-        text_column = (str(text_column),)
-    read_as = CorpusOptions(text_column=listed("text_column", text_column), **options)
+    columns: dict[str, Any] = {"text_column": text_column, "label_column": label_column}
+    read_as = CorpusOptions(**columns, **options)
     template = None if chat_template is None else named_path("chat_template", chat_template)
     if (texts is None) == (corpus is None):
         raise OptionError("pass a corpus, or its texts")
@@ -322,4 +329,4 @@ def _count_table(
         counted = count_samples(reader, counter.without_shortcuts(), workers)
     if len(counted) == 0:
         raise no_samples(counted.corpus.sources, counted.corpus.skipped)
-    return counted
+    return with_classes(counted)

@@ -51,7 +51,7 @@ class SplitFacts:
     """What is stored of a split beside its profile.
 
     Attributes:
-        digests: SHA-256 of its bytes: see `batchstat.corpus.digests.content_digests`.
+        digests: SHA-256 of its bytes: see `batchstat.corpus.files.digests.content_digests`.
         label_seen: whether any record has the label; None if no record could be read.
         difference: why a shortcut of counting was found wrong and not used; empty if it was not.
     """

@@ -9,9 +9,9 @@ import numpy as np
 
 from batchstat.corpus.chat import WRITTEN_ROLE, Message
 from batchstat.corpus.content import Chats
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.files.splits import splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source
-from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.profiling.profile import Profile

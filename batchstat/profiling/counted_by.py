@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.corpus.content import Texts
-from batchstat.corpus.splits import splits_of
+from batchstat.corpus.files.splits import splits_of
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges

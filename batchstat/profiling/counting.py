@@ -9,13 +9,14 @@ from functools import partial
 
 import numpy as np
 
+from batchstat.corpus.chunk import Columns
 from batchstat.corpus.content import PrecountedLengths
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.labels import as_labels
-from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.profile import CorpusFacts, Profile, ReadColumns, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.tokenization.counting.count_check import counting_after
@@ -71,13 +72,23 @@ def count_samples(
             skipped=reading.skipped,
             faults=tuple(reading.bad_records.examples),
             left_out=dict(sorted(left_out.items())),
+            read=_read_columns(reading.columns),
         ),
         tokenizer=TokenizerFacts.of(tokenizer, options),
         records=_join(records),
         lengths=_join(lengths),
-        labels=None if options.label_column is None else Labels.joined(labels),
+        labels=Labels.joined(labels) if options.label_column else None,
         kinds={kind: TokenRanges.concatenate(ranges) for kind, ranges in kinds.items()},
     )
+
+
+def _read_columns(columns: Columns | None) -> tuple[ReadColumns, ...]:
+    """Return what of each record was read; nothing if no record could be read."""
+    if columns is None:
+        return ()
+    # Plain text and .npy files have a column without a name.
+    named = tuple(name for name in columns.content if name)
+    return (ReadColumns(named, columns.is_guessed, columns.separator),)
 
 
 def _join(blocks: list[Ints]) -> Ints:

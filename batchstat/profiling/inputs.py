@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batchstat.corpus.files.sources import Source, find_sources
+from batchstat.corpus.files.splits import Split, splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source, find_sources
-from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import ColumnError, InputError, OptionError
 from batchstat.findings import Finding, warn_in_python
 from batchstat.storage.shown import is_remote
@@ -169,10 +169,7 @@ def tokenizer_for(
     """
     formats = {source.format for source in sources}
     # First come errors for options that have no effect here.
-    has_csv_options = not options.header or options.quote is not None
-    if has_csv_options and not {"csv", "tsv"} & formats:
-        flag = "--quote" if options.header else "--no-header"
-        raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
+    _check_formats(options, formats)
     if chat_template is not None and not is_chat:
         raise OptionError("chat_template needs a messages_column: pass one")
     # Where tokens or lengths stand, for messages; empty for a corpus of texts or chats.
@@ -196,3 +193,23 @@ def tokenizer_for(
     if options.tokenize_apart:
         return with_instructions(loaded)
     return with_chat_template(loaded, chat_template, options.turn_ends) if is_chat else loaded
+
+
+def _check_formats(options: CorpusOptions, formats: set[str]) -> None:
+    """Raise OptionError for an option of formats that the corpus does not have."""
+    csv_options = {
+        "--no-header": not options.header,
+        "--quote": options.quote is not None,
+        "--separator": options.separator is not None,
+        "--backslash": options.backslash,
+    }
+    for flag, is_set in csv_options.items():
+        if is_set and not {"csv", "tsv"} & formats:
+            raise OptionError(
+                f"{flag} is for .csv and .tsv files, but the corpus has none: pass --input-format "
+                "csv if it is one of other endings"
+            )
+    if options.encoding is not None and not formats - {"parquet", "arrow", "npy"}:
+        raise OptionError("encoding is for text files, but the corpus has none: remove it")
+    if options.records is not None and not formats & {"json", "jsonl"}:
+        raise OptionError("records is for .json and .jsonl files, but the corpus has none")

@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from batchstat.corpus.bad_records import EXAMPLES
 from batchstat.corpus.content import LONGEST
-from batchstat.corpus.digests import joined_digest
+from batchstat.corpus.files.digests import joined_digest
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.files.splits import Split
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source
-from batchstat.corpus.splits import Split
 from batchstat.errors import InputError
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.cache import CountCache, SplitCounts, SplitFacts
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.parquet import FAR
-from batchstat.profiling.profile import CorpusFacts, Profile
+from batchstat.profiling.profile import CorpusFacts, Profile, ReadColumns
 
 
 class CachedSplit(NamedTuple):
@@ -64,7 +64,7 @@ class CachedSplit(NamedTuple):
             and [replace(each, digest=source.digest) for each in corpus.sources] == [source]
             # Counts are shared by runs that stop at bad records and runs that skip them: `key_of`.
             and replace(corpus.options, on_error=options.on_error) == options
-            and (stored.labels is None) == (options.label_column is None)
+            and (stored.labels is None) == (not options.label_column)
         )
 
 
@@ -118,7 +118,7 @@ def merge_splits(
         labels_seen = [fact.label_seen for fact in facts if fact.label_seen is not None]
         if options.label_column and labels_seen and not any(labels_seen):
             raise InputError(
-                f"no record of {source.shown} has column {options.label_column!r}: pass another "
+                f"no record of {source.shown} has column {options.label_column[0]!r}: pass another "
                 "--label-column"
             )
         # The digest of a file is joined of those of its splits, unless one of them failed. Standard
@@ -150,6 +150,7 @@ class _MergedSamples:
         self._bad_records: list[str] = []
         # Chats that the template does not render completely, by what it leaves out.
         self._left_out: Counter[str] = Counter()
+        self._read: dict[ReadColumns, None] = {}  # a set that keeps their sequence
         # What each split has; `profile` joins them.
         self._labels: list[Labels] = []
         self._kinds: dict[str, list[TokenRanges]] = {}
@@ -174,6 +175,7 @@ class _MergedSamples:
         # Only the first bad records of the corpus are shown.
         self._bad_records += profile.corpus.faults[: EXAMPLES - len(self._bad_records)]
         self._left_out.update(profile.corpus.left_out)
+        self._read.update(dict.fromkeys(profile.corpus.read))
         self._labels += [] if profile.labels is None else [profile.labels]
         for kind, ranges in profile.kinds.items():
             self._kinds.setdefault(kind, []).append(ranges)
@@ -189,7 +191,7 @@ class _MergedSamples:
         assert self.first is not None
         if self._samples == 0:
             raise no_samples(sources, self._skipped)
-        return Profile(
+        profile = Profile(
             created=created,
             corpus=CorpusFacts(
                 sources=tuple(sources),
@@ -198,6 +200,7 @@ class _MergedSamples:
                 faults=tuple(self._bad_records),
                 failed=failed,
                 left_out=dict(sorted(self._left_out.items())),
+                read=tuple(self._read),
             ),
             tokenizer=self.first.tokenizer,
             records=self._records,
@@ -205,6 +208,7 @@ class _MergedSamples:
             labels=Labels.joined(self._labels) if self._labels else None,
             kinds={kind: TokenRanges.concatenate(ranges) for kind, ranges in self._kinds.items()},
         )
+        return with_classes(profile)
 
 
 def no_samples(sources: Sequence[Source], skipped: Mapping[str, int]) -> InputError:
@@ -213,3 +217,22 @@ def no_samples(sources: Sequence[Source], skipped: Mapping[str, int]) -> InputEr
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
     why = f"all records were skipped ({reasons})" if reasons else "it has no records"
     return InputError(f"no samples in {sources[0].shown}{more}: {why}")
+
+
+def with_classes(profile: Profile) -> Profile:
+    """Return the profile of a whole corpus, whose labels it tells apart: only all of them say
+    whether lists of numbers hold classes, or say of each class whether it is there.
+
+    Raises:
+        InputError: lists of numbers that are neither.
+    """
+    labels, columns = profile.labels, profile.corpus.options.label_column
+    if labels is None:
+        return profile
+    resolved = labels if len(columns) > 1 else labels.resolved(columns[0])
+    form = "one" if resolved.offsets is None else "several"
+    if len(columns) > 1:
+        form = "columns"
+    elif labels.are_positions:
+        form = "positions"
+    return replace(profile, labels=resolved, corpus=replace(profile.corpus, label_form=form))

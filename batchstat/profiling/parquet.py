@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
-from batchstat.corpus.sources import FORMATS, Source
+from batchstat.corpus.files.sources import FORMATS, Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
@@ -42,7 +42,7 @@ from batchstat.storage.sealed_tables import (
 )
 from batchstat.storage.shown import is_remote, one_line
 
-SCHEMA = "batchstat.lengths/2"
+SCHEMA = "batchstat.lengths/3"
 ROW_GROUP = 1 << 20
 """Samples of a row group, which are in memory at a time while a file is read or written."""
 

@@ -3,17 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from batchstat.corpus.files.sources import Source
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import (
+    Outliers,
+    Truncation,
+    batch_cost,
+    candidate_lengths,
+    is_enough,
+    outliers_of,
+)
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.parameters import described
@@ -28,6 +35,18 @@ _HARMLESS = ("blank", "short")
 """Reasons to skip a record that are not errors."""
 
 
+LABEL_FORMS = ("one", "several", "positions", "columns")
+
+
+@described("What of each record was read, in some of the files or in all of them.")
+class ReadColumns(Record):
+    content: tuple[str, ...] = told(
+        "Columns with what was counted; empty where a record has no columns."
+    )
+    is_guessed: bool = told("Whether no option named them.")
+    separator: str | None = told("What separates the fields of delimited text; null elsewhere.")
+
+
 @dataclass(frozen=True)
 class CorpusFacts:
     """Which corpus was read, and how.
@@ -40,6 +59,8 @@ class CorpusFacts:
         failed: why splits of it are not counted; if there are any, the profile is partial.
         left_out: number of chats that the chat template does not render completely, by what it
             leaves out, as `TemplateCoverage.left_out` names it.
+        read: what of their records was read; several if the files differ in that.
+        label_form: how labels were read, one of `LABEL_FORMS`; empty without labels.
     """
 
     sources: tuple[Source, ...]
@@ -48,6 +69,8 @@ class CorpusFacts:
     faults: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    read: tuple[ReadColumns, ...] = ()
+    label_form: str = ""
 
     @property
     def faulty(self) -> dict[str, int]:
@@ -87,22 +110,6 @@ class TokenizerFacts(Record):
             tokenizer.max_length,
             tokenizer.library,
         )
-
-
-_STEP, _MOST_MULTIPLES = 64, 10
-
-
-@described("What one max_length would truncate.")
-class Truncation(Record):
-    max_length: Count
-    samples: Count = told("Samples that it would truncate.")
-    tokens: Count = told("Tokens that would be lost.")
-    trained_tokens: Count | None = told(
-        "Trained tokens that would be lost; null where they are unknown.", default=None
-    )
-    untrained_samples: Count | None = told(
-        "Samples that would have no trained token; null where these are unknown.", default=None
-    )
 
 
 @described("One class.")
@@ -205,30 +212,16 @@ class Profile:
 
     @cached_property
     def truncation(self) -> tuple[Truncation, ...]:
-        """What the `max_length` candidates would truncate.
-
-        The candidates are multiples of 64 that truncate at most half of the samples, up to the
-        first that truncates none: powers of two if these are many, and multiples of 8 for a corpus
-        of short samples. A tokenizer's maximum that truncates any is the last of them.
-        """
+        """What the `max_length` candidates would truncate, and what each costs."""
         stats = self.stats
-        median, longest = max(1, stats.percentile(thousandths=500)), max(1, stats.max)
-        step = _STEP if longest > _STEP else _STEP // 8
-        # From the first multiple at or above the median to the first one at or above the longest.
-        multiples = range(round_up(median, step), round_up(longest, step) + 1, step)
-        if len(multiples) <= _MOST_MULTIPLES:
-            candidates = set(multiples)
-        else:
-            # The same with powers of two: `(n - 1).bit_length()` is the exponent of the first one
-            # at or above n.
-            exponents = range((median - 1).bit_length(), (longest - 1).bit_length() + 1)
-            candidates = {2**exponent for exponent in exponents}
-        if self.stated_max is not None and self.stated_max < longest:
-            candidates = {length for length in candidates if length < self.stated_max}
-            candidates.add(self.stated_max)
         return tuple(
-            Truncation(length, *stats.above(length), *self._trained_above(length))
-            for length in sorted(candidates)
+            Truncation(
+                length,
+                *stats.above(length),
+                *self._trained_above(length),
+                compute=batch_cost(stats, length) / max(batch_cost(stats, stats.max), 1),
+            )
+            for length in candidate_lengths(stats, self.stated_max)
         )
 
     def _trained_above(self, max_length: int) -> tuple[int | None, int | None]:
@@ -258,18 +251,19 @@ class Profile:
             return None
         return int(np.count_nonzero(self.trained.counts() == 0))
 
-    @property
-    def suggested_max_length(self) -> int:
-        """The smallest candidate that truncates at most 1 % of the samples and loses at most 0.5 %
-        of the tokens; the tokenizer's maximum if none does.
+    @cached_property
+    def outliers(self) -> Outliers | None:
+        """The few samples that are far longer than all others; None if there are none."""
+        return outliers_of(self.stats)
+
+    @cached_property
+    def suggested_max_length(self) -> int | None:
+        """The smallest candidate that truncates at most 1 % of the samples and, outliers apart,
+        loses at most 0.5 % of the tokens; None if none does, as the tokenizer's maximum is too
+        small.
         """
-        for candidate in self.truncation:
-            # In whole numbers, so that a share of exactly 1 % is no matter of rounding.
-            is_rare = 100 * candidate.samples <= len(self)
-            if is_rare and 200 * candidate.tokens <= self.stats.sum:
-                return candidate.max_length
-        # The last candidate truncates nothing, unless it is the tokenizer's maximum.
-        return self.truncation[-1].max_length
+        candidates = (each.max_length for each in self.truncation)
+        return next((each for each in candidates if is_enough(self.stats, each)), None)
 
     @cached_property
     def classes(self) -> tuple[ClassCount, ...]:
@@ -325,9 +319,5 @@ class Profile:
         if self.labels.offsets is None:
             frame["label"] = pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
         else:
-            # Sample i has the codes from the i-th offset to the next one.
-            frame["label"] = [
-                [names[code] for code in codes[first:stop].tolist() if code >= 0]
-                for first, stop in pairwise(self.labels.offsets.tolist())
-            ]
+            frame["label"] = self.labels.to_list()
         return frame

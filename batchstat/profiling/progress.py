@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from operator import add, sub
 
-from batchstat.corpus.splits import Split
+from batchstat.corpus.files.splits import Split
 
 
 @dataclass(frozen=True)

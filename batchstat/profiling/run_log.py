@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from batchstat.corpus.splits import Split
+from batchstat.corpus.files.splits import Split
 from batchstat.profiling.tasks import SplitResult
 from batchstat.words import counted
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from batchstat.corpus.splits import Split
+from batchstat.corpus.files.splits import Split
 from batchstat.errors import OptionError
 from batchstat.findings import Finding, warn_in_python
 from batchstat.parameters import one_of

@@ -10,8 +10,8 @@ from heapq import heappop, heappush
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from batchstat.corpus.opening import Rereadable
-from batchstat.corpus.splits import Split
+from batchstat.corpus.files.splits import Split
+from batchstat.corpus.files.streams import Rereadable
 from batchstat.errors import BatchstatError, InputError, SourceError
 from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
 from batchstat.profiling.progress import ProgressTracker

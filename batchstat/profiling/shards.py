@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from batchstat._version import __version__
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.files.splits import Split, splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source
-from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import listed
 from batchstat.profiling.cache import CountCache

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from batchstat.corpus.digests import digest_of
-from batchstat.corpus.sources import Source
+from batchstat.corpus.files.digests import digest_of
+from batchstat.corpus.files.sources import Source
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.shown_addresses import is_shortened

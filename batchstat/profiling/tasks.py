@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from batchstat.corpus.opening import Rereadable
+from batchstat.corpus.files.splits import Split
+from batchstat.corpus.files.streams import Rereadable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
 from batchstat.profiling.cache import TASK_ENDING, CountCache, SplitCounts
 from batchstat.profiling.executors.versions import versions

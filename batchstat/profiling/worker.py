@@ -10,8 +10,8 @@ from typing import get_origin
 
 from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
-from batchstat.corpus.digests import content_digests
-from batchstat.corpus.splits import Split
+from batchstat.corpus.files.digests import content_digests
+from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError, SourceError, message
 from batchstat.profiling.cache import SplitCounts, SplitFacts
 from batchstat.profiling.executors.versions import different_versions

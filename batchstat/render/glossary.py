@@ -56,10 +56,10 @@ WORDS: Mapping[str, str] = {
     f"frameworks do: {', '.join(FRAMEWORKS)}.",
     "sampler": "What decides which samples an epoch has, and how often each: "
     f"{', '.join(SAMPLERS)}.",
-    "padded compute": "Of a max_length: total tokens if every sample were padded to it / those of "
-    "the corpus.",
-    "suggested": "The smallest max_length that truncates at most 1 % of samples and 0.5 % of the "
-    "tokens; if there is none, the tokenizer's maximum.",
+    "compute": "Of a max_length: expected total tokens of random batches of 8, padded to their "
+    "longest sample, over those without a max_length.",
+    "suggested": "The smallest max_length that truncates at most 1 % of samples and, samples far "
+    "longer than all others apart, 0.5 % of the tokens.",
     "largest class": "How often an epoch has a sample of the largest class, on average.",
     "smallest class": "How often an epoch has a sample of the smallest class, on average.",
     "lost tokens": "Of a max_length: tokens that it truncates.",

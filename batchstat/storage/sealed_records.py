@@ -8,6 +8,7 @@ flipped bit either changes nothing that is used or is an error.
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
@@ -70,9 +71,9 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     # Of a duplicate key, a dictionary keeps only the last pair.
     if len(record) < len(pairs):
-        keys = [key for key, _ in pairs]
-        duplicate = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key {short(duplicate)} appears {keys.count(duplicate)} times")
+        # Counted at once: an object of 100,000 keys may have its duplicate at the end.
+        duplicate, times = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"key {short(duplicate)} appears {times} times")
     return record
 
 

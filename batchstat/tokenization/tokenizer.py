@@ -20,6 +20,7 @@ from batchstat.corpus.content import (
     Completions,
     Instructions,
     Texts,
+    Words,
 )
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
@@ -141,7 +142,7 @@ class Tokenizer:
 
     def count(
         self,
-        content: Texts | Chats,
+        content: Texts | Chats | Words,
         on_error: OnError | None = None,
         left_out: Counter[str] | None = None,
     ) -> "Counted":
@@ -159,6 +160,8 @@ class Tokenizer:
         """
         if isinstance(content, Chats):
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
+        if isinstance(content, Words):
+            return self._count_words(content, on_error)
         encoder = self.encoder
         has_prompts = isinstance(content, Completions | Instructions)
         # The tokenizer's own way of counting, for samples that no faster way counts.
@@ -185,6 +188,33 @@ class Tokenizer:
             else:
                 results[first:last] = counts
         return _counted(results)
+
+    def _count_words(self, content: Words, on_error: OnError | None) -> "Counted":
+        """Count the tokens of lists of words.
+
+        A tokenizer gets each word as a text of its own, and adds its special tokens once, around
+        all of them (`is_pretokenized` of tokenizers, `is_split_into_words` of transformers). So
+        every distinct word is counted once.
+        """
+        encoded = content.words.dictionary_encode()
+        failed: dict[int, Exception] = {}
+        distinct = self.count(Texts(encoded.dictionary), failed.__setitem__).tokens
+        own = distinct - self.special_tokens_per_sample
+        word_of_each: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        before = offsets_from_sizes(own[word_of_each])  # tokens before each word of the block
+        offsets = content.offsets
+        tokens: Ints = before[offsets[1:]] - before[offsets[:-1]] + self.special_tokens_per_sample
+        if failed:
+            is_failed = np.isin(word_of_each, list(failed))
+            for i in range(len(content)):
+                words = word_of_each[offsets[i] : offsets[i + 1]]
+                if is_failed[offsets[i] : offsets[i + 1]].any():
+                    error = next(failed[word] for word in words.tolist() if word in failed)
+                    if on_error is None:
+                        raise error
+                    on_error(i, error)
+                    tokens[i] = -1
+        return _counted(tokens)
 
     def _count_chats(
         self, chats: Chats, on_error: OnError | None, left_out: Counter[str]

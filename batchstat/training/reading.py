@@ -1,6 +1,7 @@
 """Samples of a profile's corpus, for scripts that train on the corpus directly."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ from batchstat.storage.shown import full_address
 from batchstat.words import short
 
 if TYPE_CHECKING:
+    from batchstat.corpus.files.sources import Source
     from batchstat.corpus.reader import Block
-    from batchstat.corpus.sources import Source
     from batchstat.profiling.profile import Profile
 
 Record = dict[str, Any]
@@ -26,9 +27,9 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
     Returns:
         A dictionary for each record, with `text` (a string, or two for a pair), `prompt` and
-        `completion`, or `messages`; `label` where there are labels, and `trained` where trained
-        tokens are known: pairs of the first token of a range of them and of the one after its last.
-        None for a record that was skipped.
+        `completion`, `messages`, or `words`; `label` where there are labels, and `trained` where
+        trained tokens are known: pairs of the first token of a range of them and of the one after
+        its last. None for a record that was skipped.
 
     Example:
         >>> samples = batchstat.read_samples(batchstat.profile("sample_data/corpus.txt"))
@@ -38,8 +39,8 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     Raises:
         InputError: the corpus has changed, cannot be read again, or contains no text.
     """
+    from batchstat.corpus.files.splits import splits_of
     from batchstat.corpus.reader import CorpusReader
-    from batchstat.corpus.splits import splits_of
     from batchstat.profiling.parquet import read_file
     from batchstat.profiling.profile import Profile
     from batchstat.profiling.staleness import changes
@@ -63,11 +64,21 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         for record, sample in zip(records, _records(block), strict=True):
             samples += [None] * (record - len(samples))  # so that samples[record] is next
             samples.append(sample)
+    _add_facts(profile, samples)
+    return samples
+
+
+def _add_facts(profile: "Profile", samples: list[Record | None]) -> None:
+    """Add to each sample of a profile what else is known of it: its label, its trained tokens."""
     if profile.trained is not None:
         # No record of a profile was skipped: `or {}` is for the type alone.
         for record, ranges in zip(profile.records.tolist(), profile.trained.ranges(), strict=True):
             samples[record] = {**(samples[record] or {}), "trained": ranges}
-    return samples
+    if profile.labels is not None:
+        # Those of the profile, in which lists of 0 and 1 are the classes that they stand for.
+        labels = profile.labels.to_list()
+        for record, label in zip(profile.records.tolist(), labels, strict=True):
+            samples[record] = {**(samples[record] or {}), "label": label}
 
 
 def _check_whole(sources: "Iterable[Source]") -> None:
@@ -92,10 +103,10 @@ def _records(block: "Block") -> Iterator[Record]:
         Completions,
         Instructions,
         PrecountedLengths,
+        Words,
     )
 
     content = block.content
-    labels = None if block.labels is None else block.labels.to_pylist()
     if isinstance(content, PrecountedLengths):
         raise InputError("the corpus has token ids or lengths, not text: load it yourself")
     if isinstance(content, CompletionChats):
@@ -104,6 +115,9 @@ def _records(block: "Block") -> Iterator[Record]:
         records: list[Record] = [{"prompt": chat[:n], "completion": chat[n:]} for chat, n in chats]
     elif isinstance(content, Chats):
         records = [{"messages": messages} for messages in content.messages]
+    elif isinstance(content, Words):
+        words, offsets = content.words.to_pylist(), content.offsets.tolist()
+        records = [{"words": words[first:stop]} for first, stop in pairwise(offsets)]
     # One text per sample.
     elif content.second is None:
         records = [{"text": text} for text in content.first.to_pylist()]
@@ -114,5 +128,4 @@ def _records(block: "Block") -> Iterator[Record]:
             records = [{"prompt": prompt, "completion": completion} for prompt, completion in pairs]
         else:
             records = [{"text": pair} for pair in pairs]
-    for i, sample in enumerate(records):
-        yield sample if labels is None else {**sample, "label": labels[i]}
+    yield from records

@@ -34,13 +34,13 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 import batchstat
-from batchstat.corpus.digests import content_digests
+from batchstat.corpus.files.digests import content_digests
+from batchstat.corpus.files.opening import open_source
+from batchstat.corpus.files.sources import find_sources
+from batchstat.corpus.files.splits import Split, splits_of
 from batchstat.corpus.formats import READERS
-from batchstat.corpus.opening import open_source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
-from batchstat.corpus.sources import find_sources
-from batchstat.corpus.splits import Split, splits_of
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
 from batchstat.profiling.parquet import save_lengths

@@ -5,10 +5,12 @@ python tests/benchmarks/same_steps.py [--corpus TEXT] [--model llama|bert] [--st
 
 Two gloo ranks of one thread each, four accumulated batches of 8, AdamW, no dropout. The loss is
 summed over the step and divided once; what BERT has to guess is drawn for each sample, whatever
-batch it is in. Four runs with the same seed: the setup (`hf-trainer`), its steps regrouped, the
-setup again with two threads, which is as far as rounding alone takes two equal trainings apart, and
-`token-budget` until it has computed as many samples, with three seeds. It writes same_steps.json
-and same_steps.png, the loss over time, and prints the table.
+batch it is in. Both ranks calibrate first, at the same time as they train later, and what the
+calibration says of an epoch stands beside what it took. Four runs with the same seed: the setup
+(`hf-trainer`), its steps regrouped, the setup again with two threads, which is as far as rounding
+alone takes two equal trainings apart, and `token-budget` until it has computed as many samples,
+with three seeds. It writes same_steps.json and same_steps.png, the loss over time, and prints the
+table.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import os
 import time
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -130,13 +133,47 @@ def trained(spec: str, ids: list[np.ndarray], kind: str, most: dict[str, int], *
     return {"losses": losses, "ends": ends, "samples": samples}
 
 
+def predicted(ids: list[np.ndarray], kind: str) -> dict[str, Any]:
+    """What a calibration on this machine says of the setup and of its steps regrouped.
+
+    Every rank calibrates, since they share memory and processors; rank 0's is taken.
+    """
+    torch.set_num_threads(1)
+    distributed.barrier()
+    with TemporaryDirectory() as folder:
+        model_of(kind).config.save_pretrained(folder)
+        calibration = batchstat.calibrate(
+            folder, device="cpu", max_length=LONGEST, tokens_per_batch=SIZE * LONGEST
+        )
+    report = batchstat.compare(
+        [len(each) for each in ids],
+        current="hf-trainer",
+        strategies=["regrouped"],
+        calibration=calibration,
+        **SETTINGS,
+    )
+    today, regrouped = report["hf-trainer"], report["regrouped"]
+    found = [
+        {
+            "residual": calibration.time.residual,
+            "spec": regrouped.label,
+            "steps": today.counts.steps,
+            "today": today.on_device.seconds,
+            "regrouped": regrouped.on_device.seconds,
+        }
+    ]
+    distributed.broadcast_object_list(found)
+    return found[0]
+
+
 def rank_main(rank: int, given: argparse.Namespace) -> None:
     """Train every run, one after the other, on one of the ranks."""
     os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(given.port)}
     distributed.init_process_group("gloo", rank=rank, world_size=RANKS)
     ids = token_ids(given.corpus)
     limit = {} if given.steps is None else {"steps": given.steps}
-    setup, regrouped = "hf-trainer", "regrouped:of=hf-trainer"
+    estimate = predicted(ids, given.model)
+    setup, regrouped = "hf-trainer", estimate["spec"]
     trained(setup, ids, given.model, {"steps": 2})  # what comes first is slower
     found = {
         "today": trained(setup, ids, given.model, limit),
@@ -149,6 +186,7 @@ def rank_main(rank: int, given: argparse.Namespace) -> None:
             "token-budget", ids, given.model, samples, seed=seed
         )
     if rank == 0:
+        found["predicted"] = estimate
         (given.output / "same_steps.json").write_text(json.dumps(found, indent=1))
     distributed.destroy_process_group()
 
@@ -160,21 +198,28 @@ def difference(one: dict, other: dict) -> tuple[float, float]:
     return float(relative[0]), float(relative.max())
 
 
-def table(found: dict, predicted: float) -> list[str]:
+def table(found: dict, by_tokens: float) -> list[str]:
     now, new, again = (found[name] for name in ("today", "regrouped", "again"))
-    measured = now["ends"][-1] / new["ends"][-1]
-    lines = ["| | steps | seconds | last losses (mean of 5) |", "|---|---:|---:|---:|"]
+    said, residual = found["predicted"], found["predicted"]["residual"]
+    lines = ["| | steps | seconds | calibrated | last losses (mean of 5) |"]
+    lines.append("|---|---:|---:|---:|---:|")
     for name, run in found.items():
-        last = float(np.mean(run["losses"][-5:]))
-        lines.append(f"| {name} | {len(run['losses'])} | {run['ends'][-1]:.1f} | {last:.3f} |")
+        if name == "predicted":
+            continue
+        last, seconds = float(np.mean(run["losses"][-5:])), run["ends"][-1]
+        is_known = name in said and len(run["losses"]) == said["steps"]
+        off = f"{said[name]:.1f} ({said[name] / seconds - 1:+.0%})" if is_known else ""
+        lines.append(f"| {name} | {len(run['losses'])} | {seconds:.1f} | {off} | {last:.3f} |")
     first, largest = difference(now, new)
     by_rounding = difference(now, again)[1]
+    measured = now["ends"][-1] / new["ends"][-1]
     return [
         *lines,
         "",
-        f"regrouped: {measured:.2f} times as fast as today, estimated {predicted:.2f}; the loss of "
-        f"step 1 within {first:.1e} of today's, of all steps within {largest:.1e}; of today's with "
-        f"two threads within {by_rounding:.1e}",
+        f"{said['spec']}: {measured:.2f} times as fast as today, estimated {by_tokens:.2f} by "
+        f"tokens; the calibration is within {residual:.0%} of its own measurements",
+        f"the loss of step 1 within {first:.1e} of today's, of all steps within {largest:.1e}; of "
+        f"today's with two threads within {by_rounding:.1e}",
     ]
 
 

@@ -104,7 +104,7 @@ def test_checks_share_what_they_do_not_say(folder):
     assert one.values["seed"].origin == "batchstat.toml [checks.one]"
     assert two.values["seed"].value == 1
     assert two.values["text_column"].value == ("a", "b")
-    assert two.values["label_column"].value == "2"
+    assert two.values["label_column"].value == ("2",)
     assert one.limits["max strategy.padding_ratio"] is None
     assert one.limits["max lengths.p99"].origin == "batchstat.toml [checks.one.limits]"
     assert one.limits["min strategy.fill"].origin == "batchstat.toml [limits]"

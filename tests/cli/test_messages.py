@@ -439,9 +439,9 @@ def test_a_shard_that_was_not_downloaded_is_noticed(cli: Cli, files: Path):
     assert cli("init", "a.txt")[0] == 0
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
     (files / "a.txt").write_text(pointer)
-    code, shown, _ = cli("check")
-    assert code == 1
-    assert "FAIL     min-samples: the number of samples is 3" in shown
+    code, _, err = cli("check")
+    assert code == 3
+    assert "a.txt is a Git LFS pointer, not the data: run git lfs pull" in err
 
 
 def test_init_and_check_say_what_they_limit_and_what_would_help(cli: Cli, files: Path):

@@ -63,11 +63,15 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
         ["a.csv"],
         "a.csv, line 9002: byte 9216008 is not UTF-8 (0xe9)",
     ),
-    "UTF-16": ({"a.txt": "some words\n".encode("utf-16")}, ["a.txt"], "a.txt is UTF-16: convert"),
+    "UTF-16": (
+        {"a.txt": "some words\n".encode("utf-16")},
+        ["a.txt"],
+        "a.txt is UTF-16: pass --encoding",
+    ),
     "UTF-16, faults skipped": (
         {"a.csv": "text\nwords\n".encode("utf-16")},
         ["a.csv", "--on-error", "skip"],
-        "a.csv is UTF-16: convert it to UTF-8",
+        "a.csv is UTF-16: pass --encoding utf-16",
     ),
     "a quote never closed": (
         {"a.csv": 'text,y\na,1\n"open,2\nb,3\n'},

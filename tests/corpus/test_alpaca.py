@@ -5,10 +5,10 @@ import json
 import pytest
 
 from batchstat import InputError
+from batchstat.corpus.files.sources import find_sources
+from batchstat.corpus.files.splits import splits_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import CorpusReader
-from batchstat.corpus.sources import find_sources
-from batchstat.corpus.splits import splits_of
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
@@ -47,7 +47,7 @@ def test_an_object_is_a_chat(tmp_path, name):
         ({"instruction": "a", "output": None}, "'output' is null where text is expected"),
         ({"instruction": 1, "output": "b"}, "'instruction' is a number where text is expected"),
         ({"instruction": "a", "input": ["b"], "output": "c"}, "'input' is a list where text"),
-        ("a", "where an object is expected"),
+        ("a", "column 'messages' is missing"),
     ],
 )
 def test_an_object_that_is_no_chat(tmp_path, row, message):

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from test_sources import PACKED, TEXTS, WRITTEN, as_csv, read
 
 from batchstat import InputError, profile
+from batchstat.corpus.files.sources import FORMATS
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import FORMATS
 from conftest import reader_of
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
@@ -34,7 +34,7 @@ SKIPPED = {
         b'{"text": "one"}\n{"text": "\xff"}\n{"text": 2}\n{"text": \n[]\n{"txt": "x"}\n'
         b'{"text": "\\ud800"}\n\n{"text": "ok"}\n',
         [0, 8],
-        {"not_utf8": 2, "wrong_type": 2, "malformed": 1, "missing_column": 1},
+        {"not_utf8": 2, "wrong_type": 1, "malformed": 1, "missing_column": 2},
     ),
     "a.json": (
         b'[{"text": "one"}, {"text": null}, 5, {}, {"text": "ok"}]',

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import batchstat
-from batchstat.corpus import digests, splits
+from batchstat.corpus.files import digests, splits
 from batchstat.profiling import cache, scheduler
 from conftest import needs
 from tables import in_pairs

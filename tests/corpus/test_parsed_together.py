@@ -10,7 +10,7 @@ from hypothesis import given
 
 from batchstat import InputError
 from batchstat.corpus import lines
-from batchstat.corpus.formats import delimited
+from batchstat.corpus.formats import delimited_records
 from batchstat.corpus.options import CorpusOptions
 from conftest import reader_of
 
@@ -111,9 +111,9 @@ def test_csv_is_the_same_however_many_lines_are_parsed_together(
     whole = outcome(path, on_error)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "MOST_LINES", most)
-        patch.setattr(delimited, "MOST_LINES", most)
+        patch.setattr(delimited_records, "MOST_LINES", most)
         assert outcome(path, on_error) == whole
-        patch.setattr(delimited._RecordLines, "left_if_short", lambda _: [])
+        patch.setattr(delimited_records._RecordLines, "left_if_short", lambda _: [])
         assert outcome(path, on_error) == whole
 
 

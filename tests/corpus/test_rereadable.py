@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchstat.corpus import opening
-from batchstat.corpus.opening import Rereadable
+from batchstat.corpus.files import opening
+from batchstat.corpus.files.opening import Rereadable
 from batchstat.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")

@@ -21,9 +21,9 @@ from hypothesis import example, given, settings
 
 import batchstat
 from batchstat import InputError, OptionError
-from batchstat.corpus.digests import digest_of
+from batchstat.corpus.files.digests import digest_of
+from batchstat.corpus.files.sources import find_sources
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import find_sources
 from conftest import needs, reader_of
 from tables import in_turn
 
@@ -231,7 +231,7 @@ def test_a_folder_is_profiled_into_itself(run, tmp_path):
 def test_utf16_is_no_text(tmp_path, name, encoding):
     (tmp_path / name).write_bytes('{"text": "hello world"}\n'.encode(encoding))
     for on_error in ("fail", "skip"):
-        with pytest.raises(InputError, match="is UTF-16: convert it to UTF-8"):
+        with pytest.raises(InputError, match="is UTF-16: pass --encoding utf-16"):
             read(tmp_path / name, on_error=on_error)
 
 
@@ -268,7 +268,7 @@ def test_standard_input_is_read_once():
     [
         ("", "is empty"),
         ("  ", "is not a JSON array"),
-        ('{"text": "a"}', "is not a JSON array of objects: pass --input-format jsonl"),
+        ('{"text": "a"}', "is one JSON object .has: text.: put it into a list if it is a sample"),
         ("[5]", "record 0: a number where an object is expected"),
         ('[{"text": "a"}', "record 0: malformed JSON: Expecting ',' or ']' at character 14"),
         ('[{"text": "a"} {"text": "b"}]', "record 0: malformed JSON: Expecting ',' or ']'"),

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchstat
-from batchstat.corpus import digests as digests_module
-from batchstat.corpus import opening, splits
-from batchstat.corpus.digests import content_digests, digest_of, joined_digest
+from batchstat.corpus.files import digests as digests_module
+from batchstat.corpus.files import opening, splits
+from batchstat.corpus.files.digests import content_digests, digest_of, joined_digest
+from batchstat.corpus.files.sources import Source, find_sources
+from batchstat.corpus.files.splits import splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source, find_sources
-from batchstat.corpus.splits import splits_of
 from batchstat.profiling.build import build
 from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.run_options import RunOptions

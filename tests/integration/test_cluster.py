@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import batchstat
-from batchstat.corpus import splits
+from batchstat.corpus.files import splits
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.profiling.staleness import changes
 from cluster import bare_server, dask_cluster, end, s3_server, web_server

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import batchstat
@@ -73,6 +74,16 @@ def test_every_count_is_the_tokenizers_own(real_data, tokenizer, corpus, tmp_pat
     if corpus == "sms-spam.tsv":
         classes = {each.label: each.count for each in profile.classes}
         assert classes == {"ham": 4827, "spam": 747}
+
+
+def test_words_are_tokenized_as_transformers_does(real_data, tokenizer):
+    folder, own = tokenizer
+    samples = [line.split() for line in lines(real_data / "multilingual.txt")[:4_000:2]]
+    profile = batchstat.profile(
+        pd.DataFrame({"words": samples}), words_column="words", tokenizer=str(folder)
+    )
+    encoded = own(samples, is_split_into_words=True, verbose=False)["input_ids"]
+    assert profile.lengths.tolist() == list(map(len, encoded))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from tables import in_turn
 
 def test_keywords_are_the_fields():
     assert get_type_hints(SettingsOptions) == {field.name: field.type for field in fields(Settings)}
-    reading = {each.name: each.type for each in fields(CorpusOptions) if each.name != "text_column"}
+    several = ("text_column", "label_column")
+    reading = {each.name: each.type for each in fields(CorpusOptions) if each.name not in several}
     assert get_type_hints(ReadingOptions) == reading
 
 

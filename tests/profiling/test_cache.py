@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import batchstat
+from batchstat.corpus.files.sources import find_sources
+from batchstat.corpus.files.splits import splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import find_sources
-from batchstat.corpus.splits import splits_of
 from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.inputs import open_corpus

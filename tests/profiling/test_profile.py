@@ -76,10 +76,11 @@ def test_a_profile_counts_classes_and_what_it_skipped(labelled):
     assert labelled.corpus.skipped == {"blank": 1, "short": 0}
     assert [(c.label, c.count, c.share) for c in labelled.classes] == [
         ("ham", 2, 0.5),
+        (None, 1, 0.25),
         ("spam", 1, 0.25),
-        ("", 1, 0.25),
     ]
-    assert labelled.to_frame()["label"].tolist() == ["spam", "ham", "", "ham"]
+    found = labelled.to_frame()["label"].astype(object)
+    assert found.where(found.notna(), None).tolist() == ["spam", "ham", None, "ham"]
     ham = labelled.lengths_of("ham")
     assert labelled.classes[0].mean_length == pytest.approx(ham.mean())
 
@@ -198,12 +199,50 @@ def test_candidates_for_a_max_length(lengths, stated):
     assert limits[-1] >= max(lengths) if fits else limits[-1] == stated
     usual = limits if fits else limits[:-1]
     assert all(limit % 8 == 0 or limit & (limit - 1) == 0 for limit in usual)
+    usual = [length for length in lengths if length <= 4 * profile.stats.percentile(990)]
+    if len(lengths) - len(usual) > max(1, len(lengths) // 500):
+        usual = lengths
     good = [
         each.max_length
         for each in candidates
-        if each.samples <= len(lengths) / 100 and each.tokens <= sum(lengths) / 200
+        if each.samples <= len(lengths) / 100
+        and sum(max(length - each.max_length, 0) for length in usual) <= sum(usual) / 200
     ]
-    assert profile.suggested_max_length == (good[0] if good else limits[-1])
+    assert profile.suggested_max_length == (good[0] if good else None)
+
+
+def test_what_a_max_length_costs_is_what_random_batches_compute():
+    rng = np.random.default_rng(0)
+    lengths = rng.lognormal(4, 1, 3_000).astype(int).clip(1, 2_000)
+    profile = profile_of(lengths.tolist(), None)
+    drawn = lengths[rng.integers(0, len(lengths), (200_000, 8))]
+    longest = drawn.max(axis=1)
+    for each in profile.truncation:
+        measured = np.minimum(longest, each.max_length).mean() / longest.mean()
+        assert each.compute == pytest.approx(measured, rel=0.01)
+    assert profile.truncation[-1].compute == 1
+
+
+def test_one_sample_far_longer_than_all_others_is_named(run, tmp_path):
+    """A public set of 300 chats, of which one has 9 % of the tokens."""
+    lengths = [400 + 4 * i for i in range(299)]
+    lengths.insert(212, 40_000)
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in lengths))
+    result = run("profile", tmp_path / "a.jsonl", "--length-column", "n")
+    words = " ".join(result.stdout.split())
+    assert "record 212 alone has 11.8% of the tokens: without it 2,048 loses nothing" in words
+    report = json.loads((tmp_path / "batchstat-results" / "profile.json").read_text())
+    assert report["suggested_max_length"] == 2_048
+    finer = {3 * 2**k for k in range(10, 14)}
+    powers = {2**k for k in range(10, 16)}
+    candidates = [each["max_length"] for each in report["truncation"]]
+    assert candidates == sorted({*powers, *finer, 3 * 2**14})
+
+
+def test_a_maximum_that_truncates_too_much_is_no_suggestion():
+    profile = profile_of([100] * 9 + [600], 512)
+    assert profile.suggested_max_length is None
+    assert profile.truncation[-1].max_length == 512
 
 
 def profile_of(lengths: list[int], stated: int | None) -> batchstat.Profile:

@@ -29,9 +29,9 @@ import pytest
 
 import batchstat
 from batchstat.corpus.chat import NO_INPUTS
+from batchstat.corpus.files.sources import Source, find_sources
+from batchstat.corpus.files.splits import Split, splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source, find_sources
-from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import InputError, SourceError, StorageFullError
 from batchstat.lengths.labels import Labels
 from batchstat.profiling.build import build, count_shard

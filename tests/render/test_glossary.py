@@ -78,7 +78,7 @@ def test_every_column_of_other_tables_is_explained(command, run):
     corpus = (SAMPLE_DATA / "corpus.txt", SAMPLE_DATA / "corpus.txt")
     shown = run(*command.split(), *corpus, "--no-plots", COLUMNS="200").stdout
     columns = {
-        "profile": ("truncated samples", "lost tokens", "padded compute"),
+        "profile": ("truncated samples", "lost tokens", "compute"),
         "compare --each": ("current padding", "best", "best padding", "speed-up", "mean length"),
     }
     for heading in columns[command]:

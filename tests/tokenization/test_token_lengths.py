@@ -222,7 +222,7 @@ def _no_file():
 @pytest.mark.usefixtures("piped")
 @pytest.mark.parametrize("temporary", [Full, _no_file])
 def test_standard_input_without_room_for_a_copy(temporary, monkeypatch, request):
-    monkeypatch.setattr("batchstat.corpus.opening.tempfile.TemporaryFile", temporary)
+    monkeypatch.setattr("batchstat.corpus.files.opening.tempfile.TemporaryFile", temporary)
     request.getfixturevalue("_wrong_cuts")
     with pytest.raises(InputError, match="no space for a copy of it: pass a file"):
         batchstat.profile("-")
@@ -231,7 +231,7 @@ def test_standard_input_without_room_for_a_copy(temporary, monkeypatch, request)
 @pytest.mark.usefixtures("piped")
 @pytest.mark.parametrize("temporary", [Full, _no_file])
 def test_no_room_for_a_copy_that_nobody_needs(temporary, monkeypatch):
-    monkeypatch.setattr("batchstat.corpus.opening.tempfile.TemporaryFile", temporary)
+    monkeypatch.setattr("batchstat.corpus.files.opening.tempfile.TemporaryFile", temporary)
     profile = batchstat.profile("-")
     assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
 

@@ -59,7 +59,7 @@ def command(options: Options) -> None:
     from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
-    from batchstat.corpus.sources import STANDARD_INPUT
+    from batchstat.corpus.files.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
     from batchstat.gate.check import DEFAULT_CURRENT
     from batchstat.gate.proposal import propose_limits

@@ -1,19 +1,21 @@
 """Formats of corpus files. A reader yields the requested columns of one file as `Chunk`s.
 
-A new format is one file here, one line in `READERS` and its endings in `corpus/data_files.py`.
+A new format is one file here, one line in `READERS`, and its endings in `files/data_files.py`.
 """
 
 from collections.abc import Callable, Iterator
 
 from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.formats.alpaca import read_alpaca
 from batchstat.corpus.formats.columnar import read_arrow, read_parquet
+from batchstat.corpus.formats.conll import read_conll
 from batchstat.corpus.formats.delimited import read_csv, read_tsv
+from batchstat.corpus.formats.fasttext import read_fasttext
 from batchstat.corpus.formats.json import read_json
 from batchstat.corpus.formats.jsonl import read_jsonl
 from batchstat.corpus.formats.npy import read_npy
 from batchstat.corpus.formats.text import read_text
-from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 
 Reader = Callable[[OpenSource, CorpusOptions], Iterator[Chunk]]
@@ -27,6 +29,8 @@ READERS: dict[str, Reader] = {
     "parquet": read_parquet,
     "arrow": read_arrow,
     "npy": read_npy,
+    "conll": read_conll,
+    "fasttext": read_fasttext,
     "alpaca": read_alpaca,
 }
 

@@ -13,9 +13,9 @@ from typing import Any
 from batchstat.corpus.arrow_values import kind_of
 from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.formats.json import read_json
 from batchstat.corpus.formats.jsonl import read_jsonl
-from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 
 MESSAGES = "messages"

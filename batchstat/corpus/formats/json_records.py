@@ -12,8 +12,9 @@ from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chat import SETTINGS_COLUMN, TOOLS_COLUMN
 from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import TEXT_NAMES, choose_columns
-from batchstat.corpus.opening import OpenSource
+from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.records_path import as_record, inside_of, with_nested
 from batchstat.errors import InputError
 
 
@@ -26,7 +27,10 @@ class RecordCollector:
     def __init__(self, opened: OpenSource, options: CorpusOptions) -> None:
         self._opened, self._options = opened, options
         # The columns that options name, and that each record must have: not a label.
-        self._must_have = [name for name in options.named_columns if name != options.label_column]
+        labels = options.label_column
+        self._must_have = [name for name in options.named_columns if name not in labels]
+        # Columns that may be inside of objects, such as data.text.
+        self._nested = [name for name in options.named_columns if "." in name]
         self._columns: Columns | None = None  # None until a record has chosen them
         self._label_seen = False
         # Records of the current chunk, {} for a bad one; and the bad ones by their position.
@@ -64,11 +68,18 @@ class RecordCollector:
         if error is not None:
             raise error
 
+    def _as_object(self, record: object) -> object:
+        """Return a record as an object, with the columns that are inside of its objects."""
+        record = record if isinstance(record, dict) else as_record(record)
+        return with_nested(record, self._nested) if self._nested else record
+
     def _add_all_if_complete(self, records: list[Any]) -> bool:
         """Add records together, which is fast, if all are objects that have the required columns.
 
         Returns whether they were added: if one of them lacks a column, none is.
         """
+        if self._nested or set(map(type, records)) != {dict}:
+            records = list(map(self._as_object, records))
         if self._columns is None or set(map(type, records)) != {dict}:
             return False
         # All records are asked for the required columns, in C: a deque of length 0 keeps nothing.
@@ -76,15 +87,16 @@ class RecordCollector:
             deque(map(itemgetter(*self._columns.required), records), maxlen=0)
         except KeyError:
             return False
-        label = self._options.label_column
-        if label is not None and not self._label_seen:
-            self._label_seen = any(label in record for record in records)
+        labels = self._options.label_column
+        if labels and not self._label_seen:
+            self._label_seen = any(label in record for record in records for label in labels)
         self._records += records
         return True
 
     def _add(self, record: object) -> None:
         """Add one record; if it is bad, an empty one in its place."""
         i, good_record = len(self._records), {}
+        record = self._as_object(record)
         if isinstance(record, BadRecord):
             self._bad[i] = record
         elif not isinstance(record, dict):
@@ -101,7 +113,8 @@ class RecordCollector:
 
         Before that, the record chooses the columns if none did yet, and it can.
         """
-        self._label_seen = self._label_seen or self._options.label_column in record
+        labels = self._options.label_column
+        self._label_seen = self._label_seen or any(label in record for label in labels)
         self.choose_columns_by(record)
         # It could not if it lacks a named column, or is empty. Where no column is named, the
         # message about an empty record says that `text` is missing.
@@ -121,6 +134,7 @@ class RecordCollector:
             InputError: the record lacks a column that an option names, or the text column is
                 ambiguous.
         """
+        record = self._as_object(record)
         if self._columns is None and isinstance(record, dict) and record:
             # A named column that the first record lacks is a mistake in the option, for which
             # `_columns_by` raises. If bad records are skipped, the record may be the mistake: then
@@ -132,15 +146,17 @@ class RecordCollector:
 
     def _columns_by(self, record: dict[str, object]) -> Columns:
         """Return which columns are read of all records, by what the first one has."""
-        names, label = list(record), self._options.label_column
+        names = list(record)
         # The label column is read even if this record has no label; others may have one.
-        if label and label not in record:
-            names.append(label)
+        names += [label for label in self._options.label_column if label not in record]
         # null may stand for a text: the column is one of texts.
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
         # Where no value is a text, a column such as `text` is read all the same: the record is bad.
         usual_names = [name for name in record if name.lower() in TEXT_NAMES]
-        chosen = choose_columns(self._opened.path, names, texts or usual_names, self._options)
+        inside = inside_of(record)
+        chosen = choose_columns(
+            self._opened.path, names, texts or usual_names, self._options, inside
+        )
         if not self._options.may_hold_chats:
             return chosen
         # Tools and settings are looked for in every record, as not every chat of a file has them.

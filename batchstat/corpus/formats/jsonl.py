@@ -1,7 +1,7 @@
 """JSON Lines: one object per line."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from batchstat.corpus.bad_records import BLANK, BadRecord
 from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.formats.json_records import RecordCollector, reason_of
 from batchstat.corpus.lines import Lines, read_lines
-from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.records_path import RecordsPath, expanded
+from batchstat.errors import InputError
 from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.storage.sealed_records import unique_keys
 
@@ -35,15 +37,45 @@ def read_jsonl(
             head, by which a later split chooses its columns.
     """
     collector = RecordCollector(opened, options)
+    steps = () if options.records is None else RecordsPath.parse(options.records).steps
     # A later split reads the columns that the first one does: those that the first good record of
     # the file chooses.
     is_later_split = opened.split.first > 0
     if is_later_split:
         for record in chain.from_iterable(map(_parse_lines, read_lines(opened.head()))):
-            if collector.choose_columns_by(record):
+            if any(map(collector.choose_columns_by, _at(steps, record))):
                 break
     for lines in read_lines(opened):
-        yield from collector.chunks(map(convert, _parse_lines(lines)), lines.numbers)
+        records: list[object] = _parse_lines(lines)
+        if lines.first == 1 and not is_later_split:
+            _refuse_one_value(opened.path, lines, records)
+        numbers: Sequence[int] = lines.numbers
+        if steps:
+            # Each with the line that it is on.
+            at_lines = [
+                (found, line)
+                for record, line in zip(records, numbers, strict=True)
+                for found in _at(steps, record)
+            ]
+            records, numbers = [found for found, _ in at_lines], [line for _, line in at_lines]
+        yield from collector.chunks(map(convert, records), numbers)
+
+
+def _at(steps: Sequence[str], record: object) -> Iterable[object]:
+    """Return the records at some steps from the value of a line; a bad one as it is."""
+    return [record] if isinstance(record, BadRecord) or not steps else expanded(record, steps)
+
+
+def _refuse_one_value(path: str, lines: Lines, records: Sequence[object]) -> None:
+    """Raise InputError for a file that is one value of JSON, written over several lines."""
+    first = next((i for i, record in enumerate(records) if record is not BLANK), None)
+    if first is None or not isinstance(records[first], BadRecord):
+        return
+    if lines.texts[first].as_py().strip() in ("{", "[", "[{"):
+        raise InputError(
+            f"{path} is one JSON value over several lines, not one per line: pass --input-format "
+            "json"
+        )
 
 
 def _parse_lines(lines: Lines) -> list[object]:

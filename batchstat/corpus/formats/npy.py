@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.chunk import Chunk, Columns
-from batchstat.corpus.opening import OpenSource, seekable
+from batchstat.corpus.files.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, SourceError
 from batchstat.storage.shown import one_line
@@ -63,7 +63,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     values={"length": pa.array(numbers)},
                     columns=Columns(("length",)),
                     position=min(file.tell() - split.first, opened.size),
-                    holds_lengths=True,
+                    holds="length",
                     count_before=lambda: first,  # of the split, the same for all its chunks
                 )
     except (ValueError, EOFError) as error:

@@ -10,8 +10,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from batchstat.corpus.files.splits import Split
 from batchstat.corpus.formats.parquet_footer import ColumnChunk, Decoder, column_chunks
-from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
 
 CHUNK_BYTES = 8 << 20

@@ -1,10 +1,15 @@
 """Plain text: one sample per line."""
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from batchstat.corpus.chunk import Chunk, Columns
+from batchstat.corpus.files.opening import OpenSource
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.formats.conll import DOCUMENT
+from batchstat.corpus.formats.fasttext import PREFIX
 from batchstat.corpus.lines import read_lines
-from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
@@ -13,7 +18,7 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield every line as a sample. Its only column has an empty name.
 
     Raises:
-        InputError: columns are requested, but there are none; standard input is not plain text.
+        InputError: columns are requested, but there are none; it looks like another format.
     """
     if options.named_columns:
         raise InputError(
@@ -21,15 +26,10 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             "pass its real --input-format, or do not name a column"
         )
     for lines in read_lines(opened):
-        # Standard input has no name to tell its format by: plain text is a guess, and the wrong one
-        # for what begins like JSON. `[` alone does not, as a text may begin with [INST].
-        is_guess = opened.split.source.is_standard_input and options.input_format is None
-        is_start = lines.first == 1
-        if is_guess and is_start and lines.texts[0].as_py().startswith(("{", "[{")):
-            raise InputError(
-                "standard input looks like JSON: pass --input-format jsonl or json, or txt if "
-                "every line is a text"
-            )
+        if lines.first == 1 and opened.split.first == 0 and options.input_format is None:
+            head = lines.texts.slice(0, _HEAD_LINES).to_pylist()
+            if look := _looks_like(head, opened.split.source):
+                raise InputError(f"{opened.path} {look}, or txt if every line is a text")
         yield Chunk(
             values={"": lines.texts},
             columns=Columns(("",)),
@@ -38,3 +38,48 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             bad=lines.bad,
             count_before=opened.lines_before,
         )
+
+
+_HEAD_LINES = 500
+"""Lines from which another format is recognised."""
+_LEAST_GROUPS = 3
+"""Sentences of a word on each line that tell CoNLL from a table, or from lines that look alike."""
+_IS_TAG = re.compile(r"O|[BIESLUM]-\S+").fullmatch
+_MOSTLY = 0.8
+
+
+def _looks_like(lines: list[str], source: Source) -> str:
+    """Return what else than lines of text the start of a file looks like, and the option that reads
+    it; empty if it does not.
+
+    The name of a file may say that it is text, but lines of a word and its tags, or of labels, are
+    no samples.
+    """
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        return ""
+    # Only standard input, which has no name. `[` alone may be the [INST] of a text.
+    if source.is_standard_input and filled[0].startswith(("{", "[{")):
+        return "looks like JSON: pass --input-format jsonl or json"
+    if sum(line.startswith(PREFIX) for line in filled) > _MOSTLY * len(filled):
+        return "looks like fastText: pass --input-format fasttext"
+    if filled[0].startswith(DOCUMENT) or _are_words_with_tags(lines):
+        return "looks like CoNLL, with a word on each line: pass --input-format conll"
+    return ""
+
+
+def _are_words_with_tags(lines: list[str]) -> bool:
+    """Return whether lines are groups with equally many cells, between tabs or with a tag at the
+    end, and blank lines between the groups.
+    """
+    rows = [
+        line.split("\t") if "\t" in line else line.split()
+        for line in lines
+        if line.strip() and not line.startswith("#")
+    ]
+    groups = sum(not line.strip() and bool(later.strip()) for line, later in pairwise(lines))
+    widths = {len(row) for row in rows}
+    if groups < _LEAST_GROUPS or len(widths) != 1 or widths == {1}:
+        return False
+    has_tags = sum(bool(_IS_TAG(row[-1])) for row in rows) > _MOSTLY * len(rows)
+    return has_tags or all("\t" in line for line in lines if line.strip() and line[0] != "#")

@@ -1,14 +1,16 @@
 """Checks in words: the parts of a failure and the rows of the table, shared by every output."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from batchstat.corpus.options import CorpusOptions
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import report_facts
-from batchstat.render.screens.layout import basis_line, corpus_line
+from batchstat.render.screens.layout import basis_line, corpus_line, read_words
 from batchstat.render.text import one_line
 from batchstat.words import counted, printable
 
@@ -66,7 +68,17 @@ def corpus_of(check: Check) -> str:
         samples=corpus["samples"],
         tokens=check.report["lengths"]["sum"],
         unreadable=corpus["unreadable"],
+        read=_read_words(corpus),
     )
+
+
+def _read_words(corpus: Mapping[str, Any]) -> str:
+    """Return which columns were read; empty where lengths were given."""
+    if corpus["options"] is None:
+        return ""
+    options = CorpusOptions(**corpus["options"])
+    read = [(each["content"], each["separator"]) for each in corpus["read"]]
+    return read_words(read, options.content, options.label_column, corpus["label_form"])
 
 
 def basis(check: Check) -> str:

@@ -198,11 +198,12 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
     """Yield the sections on the corpus: its lengths, and where these are known its trained tokens
     and its classes.
     """
-    lengths = (
+    lengths: tuple[RenderableType | Block, ...] = (
         Chart("lengths", "Samples by length; move max_length to see what it truncates"),
         profile_screen.percentile_table(profile),
         Caption("max_length", "what each candidate truncates"),
         profile_screen.truncation_table(profile, "←"),
+        *profile_screen.outlier_lines(profile),
         Folded("Histogram as a table", (_histogram(profile),)),
     )
     yield Section("lengths", "Lengths", blocks(*lengths))

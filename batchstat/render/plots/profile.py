@@ -85,10 +85,15 @@ def _title(profile: Profile) -> str:
         return f"Every sample has {counted(stats.max, 'token')}"
     # Percentiles are in thousandths: 500 is the median.
     words = f"Half of the samples have at most {counted(stats.percentile(500), 'token')}"
-    suggested = profile.suggested_max_length
+    suggested = _shown_max_length(profile)
     samples, _ = stats.above(suggested)  # how many are longer, and their tokens
     lost = f"truncates {percent(samples / len(profile), 2)}" if samples else "truncates none"
     return f"{words}; max_length {suggested:,} {lost}"
+
+
+def _shown_max_length(profile: Profile) -> int:
+    """Return the suggested `max_length`, or the tokenizer's maximum where none can be suggested."""
+    return profile.suggested_max_length or profile.truncation[-1].max_length
 
 
 def _lengths(figure: Figure, profile: Profile) -> None:
@@ -100,7 +105,7 @@ def _lengths(figure: Figure, profile: Profile) -> None:
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, facts))
     axes = figure.subplots()
     # The axis also holds the suggested `max_length`, which may be above all lengths.
-    low, high = float(bins.edges[0]), max(bins.edges[-1], profile.suggested_max_length * 1.02)
+    low, high = float(bins.edges[0]), max(bins.edges[-1], _shown_max_length(profile) * 1.02)
     if stats.min == stats.max:
         # One length alone would be an axis without width.
         low, high = stats.max / 2, max(high, 1.5 * stats.max)
@@ -167,7 +172,7 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
         profile: the profile.
         position: gives the x of a length.
     """
-    suggested = profile.suggested_max_length
+    suggested = _shown_max_length(profile)
     x_of = {each: float(position(each.max_length)) for each in profile.truncation}
     # Only candidates within the axis are written.
     low, high = axes.get_xlim()
@@ -188,19 +193,22 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
         style.note(axes, x_of[each], -0.12, f"{each.max_length:,}", **look)
         truncated = percent(each.samples / len(profile), digits)
         style.note(axes, x_of[each], -0.172, truncated, **look)
-    _mark_suggested(axes, suggested, float(position(suggested)))
+    word = "suggested" if profile.suggested_max_length else "the tokenizer's"
+    _mark_suggested(axes, suggested, float(position(suggested)), word)
 
 
-def _mark_suggested(axes: Axes, max_length: int, x: float) -> None:
-    """Draw a line at `x` for the suggested `max_length`, with its label on the side with room."""
+def _mark_suggested(axes: Axes, max_length: int, x: float, word: str) -> None:
+    """Draw a line at `x` for the suggested `max_length`, or the `word` that it is instead, with its
+    label on the side with room.
+    """
     # x in tokens, y from 0 at the bottom to 1 at the top.
     x_in_data = axes.get_xaxis_transform()
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.6, "zorder": 0.5}
-    axes.plot([x, x], [0, 0.93], transform=x_in_data, label="suggested max_length", **look)
+    axes.plot([x, x], [0, 0.93], transform=x_in_data, label=f"{word} max_length", **look)
     # In the right part of the chart, there is more room to the left of the line.
     is_right = style.shares_of_axis(axes, [x])[0] > 0.6
     axes.annotate(
-        f"suggested max_length {max_length:,}",
+        f"{word} max_length {max_length:,}",
         (x, 0.93),
         xycoords=x_in_data,
         xytext=(-6 if is_right else 6, 0),

@@ -83,9 +83,17 @@ class Advisor:
             "what each takes whatever it holds"
         )
 
-    def _pasted(self, change: Change) -> Iterator[Pasted]:
+    def _pasted(self, change: Change) -> Iterator[RenderableType]:
+        """Yield the line to paste, or why there is none where a user would look for one."""
         if line := self.command(change):
             yield Pasted("", line)
+        elif change.is_regrouped and change.current.request.strategy.is_given:
+            # What was recorded is lengths: no sampler of batchstat knows which samples they are of.
+            yield Line(
+                "",
+                "No line makes these batches: those of today were made elsewhere. To train with "
+                "regrouped ones, name the corpus, and what batches it, as current",
+            )
 
     def _result(self) -> str:
         """Return the result in a sentence: the recommended change; that the current setup is best;

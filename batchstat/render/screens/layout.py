@@ -1,6 +1,6 @@
 """Building blocks of screens: headings, tables, and the lines above every table."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -217,16 +217,54 @@ def _width(text: str) -> int:
 
 
 def corpus_line(
-    paths: list[str], tokenizer: str | None, samples: int, tokens: int, unreadable: int
+    paths: list[str],
+    tokenizer: str | None,
+    samples: int,
+    tokens: int,
+    unreadable: int,
+    read: str = "",
 ) -> str:
-    """Return a line on a corpus: its files, its tokenizer, its size, and how many records were
-    skipped.
+    """Return a line on a corpus: its files, its tokenizer, its size, how many records were skipped,
+    and what of the records was read.
     """
     words = [corpus_name(paths), tokenizer_name(tokenizer)]
     words += [counted(samples, "sample"), counted(tokens, "token")]
     if unreadable:
         words.append(f"{counted(unreadable, 'unreadable record')} skipped")
-    return " · ".join(words)
+    return " · ".join([*words, read] if read else words)
+
+
+def read_words(
+    read: Iterable[tuple[Sequence[str], str | None]],
+    content: str,
+    labels: Sequence[str],
+    label_form: str,
+) -> str:
+    """Return which columns were read, and for what; empty for lines of text without labels.
+
+    Args:
+        read: the columns with what was counted and the separator of their fields, once for all
+            files that are alike in them.
+        content: what these columns hold, as `CorpusOptions.content` names it.
+        labels: the columns with labels.
+        label_form: how these were read, one of `LABEL_FORMS`.
+    """
+    words = []
+    names = {" + ".join(each): None for each, _ in read if each}
+    if names:
+        what = _CONTENT_WORDS.get(content, "text")
+        words.append(f"{what} from {' or '.join(map(one_line, names))}")
+    if labels:
+        form = _LABEL_WORDS.get(label_form, "")
+        words.append(f"labels from {', '.join(map(one_line, labels))}{form}")
+    # The usual separator of a format needs no word.
+    unusual = {separator for _, separator in read} - {None, ",", "\t"}
+    words += [f"separator {separator}" for separator in unusual]
+    return ", ".join(words)
+
+
+_CONTENT_WORDS = {"tokens": "token ids", "length": "lengths", "messages": "chats"}
+_LABEL_WORDS = {"positions": " (0 and 1 by position)", "columns": " (0 and 1 each)"}
 
 
 def basis_line(

@@ -7,9 +7,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from batchstat.lengths.max_length import lost_without
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.shards import Shard
-from batchstat.render.screens.layout import Line, Pasted, corpus_line, table
+from batchstat.render.screens.layout import Line, Pasted, corpus_line, read_words, table
 from batchstat.render.text import age, class_name, corpus_name, one_line, percent, span, with_share
 from batchstat.words import counted
 
@@ -59,6 +60,7 @@ def profile_screen(
         percentile_table(profile),
         Text(),
         truncation_table(profile, "<-" if console.options.ascii_only else "←"),
+        *outlier_lines(profile),
     ]
     if profile.trained is not None:
         parts += [Text(), Line("trained", trained_line(profile)), trained_table(profile)]
@@ -90,6 +92,12 @@ def profile_line(profile: Profile) -> str:
         samples=len(profile),
         tokens=profile.stats.sum,
         unreadable=profile.corpus.unreadable,
+        read=read_words(
+            [(each.content, each.separator) for each in profile.corpus.read],
+            profile.corpus.options.content,
+            profile.corpus.options.label_column,
+            profile.corpus.label_form,
+        ),
     )
 
 
@@ -164,22 +172,42 @@ def percentile_table(profile: Profile) -> Table:
 
 
 def truncation_table(profile: Profile, arrow: str) -> Table:
-    """Return the table of what each `max_length` candidate truncates, and of the compute if all
-    samples were padded to it; `arrow` marks the suggested one.
+    """Return the table of what each `max_length` candidate truncates, and what batches that most
+    trainers make then compute; `arrow` marks the suggested one, or what a tokenizer takes at most.
     """
     # The columns without a heading are the shares of what stands before them, and the arrow.
-    rows = table("max_length", "truncated samples", "", "lost tokens", "", "padded compute", "")
+    rows = table("max_length", "truncated samples", "", "lost tokens", "", "compute", "")
     rows.columns[-1].justify = "left"
-    tokens = max(profile.stats.sum, 1)
+    tokens, suggested = max(profile.stats.sum, 1), profile.suggested_max_length
+    marks = {profile.stated_max: f"{arrow} the tokenizer's maximum"} if suggested is None else {}
+    marks[suggested] = f"{arrow} suggested"
     for candidate in profile.truncation:
         rows.add_row(
             f"{candidate.max_length:,}",
             *with_share(candidate.samples, len(profile)),
             *with_share(candidate.tokens, tokens),
-            f"{candidate.max_length * len(profile) / tokens:,.2f}x",
-            f"{arrow} suggested" if candidate.max_length == profile.suggested_max_length else "",
+            f"{candidate.compute:.2f}x",
+            marks.get(candidate.max_length, ""),
         )
     return rows
+
+
+def outlier_lines(profile: Profile) -> Iterator[Line]:
+    """Yield the line on the few samples that are far longer than all others, if there are any and
+    the suggestion leaves them out of account.
+    """
+    outliers, suggested = profile.outliers, profile.suggested_max_length
+    if outliers is None or suggested is None or suggested > outliers.limit:
+        return
+    longest = int(profile.records[int(profile.lengths.argmax())])
+    share = percent(outliers.tokens / max(profile.stats.sum, 1))
+    lost, whole = lost_without(profile.stats, suggested, outliers)
+    loses = f"loses {percent(lost / max(whole, 1), 2)} of the tokens" if lost else "loses nothing"
+    words = f"record {longest} alone has {share} of the tokens: without it"
+    if outliers.samples > 1:
+        words = f"{outliers.samples} samples, the longest record {longest}, have {share} of the "
+        words += "tokens: without them"
+    yield Line("outliers", f"{words} {suggested:,} {loses}")
 
 
 def trained_line(profile: Profile) -> str:
@@ -226,8 +254,8 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     rows.columns[1].justify = "left"
     for name, count, tokens, bar in lines:
         rows.add_row(Text(name), bar, *with_share(count, len(profile)), f"{tokens / count:,.1f}")
-    column = profile.corpus.options.label_column or ""
-    return [Line("classes", f"of {one_line(column)}"), rows, *class_notes(profile)]
+    columns = ", ".join(profile.corpus.options.label_column)
+    return [Line("classes", f"of {one_line(columns)}"), rows, *class_notes(profile)]
 
 
 def class_notes(profile: Profile) -> Iterator[Text]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from batchstat.corpus.files.sources import find_sources, format_by_name
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import find_sources, format_by_name
 from batchstat.errors import InputError
 from batchstat.profiling.inputs import begins_with_chats, column_names, has_columns
 from batchstat.tokenization.builtin import NAME as BUILTIN

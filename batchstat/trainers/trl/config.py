@@ -13,7 +13,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from batchstat.corpus.sources import format_by_name
+from batchstat.corpus.files.sources import format_by_name
 from batchstat.findings import Finding
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import CorpusRules, TrainingRules

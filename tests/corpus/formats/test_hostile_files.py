@@ -26,7 +26,7 @@ import batchstat
 from batchstat.corpus import bad_records as faults
 from batchstat.corpus import chunk_content, lines
 from batchstat.corpus.arrow_values import decoded, decoded_bytes
-from batchstat.corpus.formats import delimited, ipc, parquet_files
+from batchstat.corpus.formats import delimited_records, ipc, json_text, parquet_files
 from batchstat.corpus.formats import json as json_format
 from batchstat.corpus.in_memory import TableReader
 from batchstat.corpus.options import CorpusOptions
@@ -555,10 +555,10 @@ ALPHABET = 'aé"\\,{}[] x'
 def limits(monkeypatch):
     """A text of at most 30 bytes, a record of at most 60; files read 16 bytes at a time."""
     monkeypatch.setattr(chunk_content, "MOST_TEXT_BYTES", 30)
-    for module in (lines, delimited, json_format):
+    for module in (lines, delimited_records, json_format, json_text):
         monkeypatch.setattr(module, "MOST_RECORD_BYTES", 60)
     monkeypatch.setattr(lines, "BLOCK_BYTES", 16)
-    monkeypatch.setattr(json_format, "_PIECE_BYTES", 16)
+    monkeypatch.setattr(json_text, "_PIECE_BYTES", 16)
 
 
 SIZED = st.lists(

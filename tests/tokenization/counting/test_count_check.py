@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from batchstat.corpus.files.sources import find_sources
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import find_sources
 from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.inputs import Corpus
@@ -48,7 +48,7 @@ def noting(log: str) -> Tokenizer:
 @pytest.fixture
 def corpus(tmp_path, monkeypatch) -> list[Path]:
     """Two files of several splits, and one of a single one."""
-    monkeypatch.setattr("batchstat.corpus.splits.SPLIT_BYTES", 60_000)
+    monkeypatch.setattr("batchstat.corpus.files.splits.SPLIT_BYTES", 60_000)
     rng, files = random.Random(0), []
     for name, lines in (("a.txt", 4_000), ("b.txt", 3_000), ("c.txt", 500)):
         texts = (f"{name} {i} {' '.join(rng.choices(WORDS, k=8))}" for i in range(lines))

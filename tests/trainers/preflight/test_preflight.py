@@ -521,7 +521,8 @@ def test_the_tokens_of_a_tokenizer_whose_template_is_taken(tmp_path):
 def test_a_file_is_plain_text_only_by_its_name(tmp_path):
     path = write_jsonl(tmp_path / "rows.data", [{"messages": CHAT}])
     setup = read_setup(saved(tmp_path, SFT))
-    with pytest.raises(batchstat.InputError, match="plain text"):
+    warned = pytest.warns(UserWarning, match="no format has the ending .data")
+    with warned, pytest.raises(batchstat.InputError, match="plain text"):
         batchstat.profile(**profile_keywords(setup, corpus=str(path)))
     found = profile_keywords(setup, corpus=str(path), input_format="jsonl")
     assert found["messages_column"] == "messages"

@@ -58,7 +58,7 @@
     const chart = into.appendChild(make("div"));
     const words = into.appendChild(make("p", "", { "aria-live": "polite" }));
     const exact = await histogramOf(read("lengths"));
-    const start = report.basis?.max_length ?? profile.suggested_max_length;
+    const start = report.basis?.max_length ?? profile.suggested_max_length ?? profile.lengths.max;
     const onMove = (value) => {
       words.textContent = truncated(value, exact);
     };

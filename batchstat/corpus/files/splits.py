@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from batchstat.corpus.files.sources import Source
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source
 from batchstat.storage.addresses import as_path
 from batchstat.storage.shown import is_remote
 
@@ -82,7 +82,8 @@ def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split,
 
 def _is_divisible(source: Source, options: CorpusOptions) -> bool:
     """Return whether the records of a source can be found from any of its bytes on."""
-    if source.is_compressed_by_name:
+    # In another encoding, where a line begins is not known from the bytes.
+    if source.is_compressed_by_name or options.encoding is not None:
         return False
     # A quoted field may span several lines, so that a line need not begin a record.
     if source.format == "csv":

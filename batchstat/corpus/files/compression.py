@@ -19,7 +19,8 @@ def _zstd(raw: BinaryIO) -> BinaryIO:
     # Python's standard library has no zstd before 3.14.
     import pyarrow as pa
 
-    return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
+    unpacked = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+    return io.BufferedReader(unpacked, 1 << 20)  # which can be peeked at
 
 
 class InputStream(io.RawIOBase):

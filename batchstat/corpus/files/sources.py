@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated, Any
 
-from batchstat.corpus.data_files import (
+from batchstat.corpus.files.data_files import (
     COMPRESSED_ENDINGS,
     ENDINGS,
     data_files,
@@ -28,7 +28,7 @@ from batchstat.storage.shown import Address, as_shown, full_address, is_remote, 
 from batchstat.words import short
 
 STANDARD_INPUT = "-"
-FORMATS = (*dict.fromkeys(ENDINGS.values()), "alpaca")
+FORMATS = (*dict.fromkeys(ENDINGS.values()), "fasttext", "alpaca")
 """Names of the formats, whose readers load only where a corpus is read; one without an ending of
 its own is read where it is named."""
 
@@ -36,8 +36,8 @@ its own is read where it is named."""
 @described("A file of the corpus.")
 class Source(Record):
     # The path is `-` for standard input. Before the file is read, the size may be 0, if it is not
-    # known, and the digest empty. The digest is that of `batchstat.corpus.digests.digest_of`, or at
-    # an address `etag:` and a value of the storage that changes with the content.
+    # known, and the digest empty. The digest is that of `digests.digest_of`, or at an address
+    # `etag:` and a value of the storage that changes with the content.
     path: str = told("As given, with /; an address with … for its user, query and fragment.")
     bytes: Count = told("Size of the file on disk.")
     digest: Annotated[str, allowed(pattern=r"^(sha256:[0-9a-f]{64}|etag:.+|)$")] = told(
@@ -139,6 +139,7 @@ def _sources_at(
     try:
         for path in _on_disk(Path(path_or_address), on_warning):
             source = _source(path, input_format)
+            _warn_of_ending(source, input_format, on_warning)
             yield source, source.bytes == 0 and not source.is_standard_input
     except OSError as error:
         # An error in a folder names the subfolder or file.
@@ -197,7 +198,28 @@ def _at_address(
         shown = address if names == [path] else as_shown(file_address)
         digest = identity(shown, etag_in(info))
         # A size that is not known is no sign of an empty file.
-        yield Source(shown, size, digest, file_format), info.get("size") == 0
+        source = Source(shown, size, digest, file_format)
+        _warn_of_ending(source, input_format, on_warning)
+        yield source, info.get("size") == 0
+
+
+_OF_ARCHIVES = (".tar", ".tgz", ".zip", ".7z", ".rar")
+"""Endings of files that are refused when they are read."""
+
+
+def _warn_of_ending(
+    source: Source, input_format: str | None, on_warning: Callable[[Finding], object]
+) -> None:
+    """Warn of a file that is read as lines of text because its ending says nothing."""
+    known = ending(PurePath(source.path))
+    if input_format is None and known and known not in {*ENDINGS, *_OF_ARCHIVES}:
+        on_warning(
+            Finding(
+                "corpus/read-as-lines",
+                f"{source.shown} is read as lines of text, since no format has the ending {known}: "
+                "name its format with --input-format, txt if it is text",
+            )
+        )
 
 
 def _is_pattern(storage: Any, path: str) -> bool:

@@ -1,6 +1,7 @@
 """Which files of a folder, or of a pattern, belong to a corpus."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import TypeVar
@@ -28,6 +29,7 @@ ENDINGS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".npy": "npy",
+    **dict.fromkeys((".conll", ".conllu", ".bio", ".iob", ".iob2"), "conll"),
 }
 """Format of a file by the ending of its name."""
 
@@ -119,6 +121,8 @@ def data_files(
         raise InputError(f"no files match {shown}")
     if not corpus_files:
         raise InputError(f"no data files in {shown} (known: {', '.join(ENDINGS)})")
+    if not is_pattern:
+        _refuse_splits(shown, corpus_files)
     # Only of a folder: all files that match a pattern are wanted.
     if len(corpus_files) < len(files):
         skipped = [path.name for path in files if ending(path) not in ENDINGS]
@@ -131,6 +135,35 @@ def data_files(
             )
         )
     return corpus_files
+
+
+_SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test"}
+_SPLITS |= dict.fromkeys(("validation", "valid", "val", "dev", "eval"), "validation")
+"""Splits of a data set by the words in names of their files, as the datasets library has them."""
+
+
+def _refuse_splits(shown: str, files: Iterable[PurePath]) -> None:
+    """Raise InputError for a folder with the splits of a data set, such as train-00000-of-00001 and
+    test-00000-of-00001, or a folder for each: nobody trains on all of them together.
+    """
+    # The first file of each split, such as train, and where it is.
+    folder, found = shown.rstrip("/"), dict[str, str]()
+    for file in files:
+        parent = file.parent.as_posix()
+        # Names from a storage begin with its bucket, where the user's address has a scheme.
+        place = parent if parent.startswith(folder) else folder
+        names = {file.name.partition(".")[0]: f"{place}/{{}}*"}
+        if place != folder:
+            names[file.parent.name] = f"{file.parent.parent.as_posix()}/{{}}"
+        for name, pattern in names.items():
+            word = re.split(r"[-_.\d]", name, maxsplit=1)[0]
+            if word.lower() in _SPLITS:
+                found.setdefault(_SPLITS[word.lower()], pattern.format(word))
+                break
+    if "train" in found and len(found) > 1:
+        raise InputError(
+            f"{shown} has several splits: name one of them: {', '.join(found.values())}"
+        )
 
 
 def visible_files(folder: Path) -> Iterator[Path]:

@@ -1,20 +1,22 @@
 """Open a source's bytes: decompressed by content, and hashed if they can be read only once."""
 
-import hashlib
+import codecs
 import io
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from batchstat.corpus.compression import DAMAGE, InputStream, decompressed
-from batchstat.corpus.sources import Source
-from batchstat.corpus.splits import Split
+from batchstat.corpus.files.compression import DAMAGE, decompressed
+from batchstat.corpus.files.not_data import fault_of_head
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.files.splits import Split
+from batchstat.corpus.files.streams import Fetched, Hashing, Recoded, Rereadable
 from batchstat.errors import BatchstatError, InputError, SourceError
 from batchstat.storage.addresses import state_of
 from batchstat.storage.shown import is_remote, one_line
@@ -31,114 +33,6 @@ _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended befo
 """Words of the exceptions for compressed data that end early: of pyarrow, and of Python."""
 
 
-class _Hashing(InputStream):
-    """A stream that is hashed and counted as it is read.
-
-    Attributes:
-        sha256: hash of the bytes read so far.
-        bytes_read: their number.
-    """
-
-    def __init__(self, raw: "BinaryIO | Rereadable") -> None:
-        self._raw, self.sha256, self.bytes_read = raw, hashlib.sha256(), 0
-
-    def next_bytes(self, size: int) -> bytes:
-        data = self._raw.read(size) or b""
-        self.sha256.update(data)
-        self.bytes_read += len(data)
-        return data
-
-
-class _Fetched(InputStream):
-    """A file at an address, whose end is an error if it comes before the listed size.
-
-    A storage that answered with fewer bytes than it lists would lose samples without a word.
-    """
-
-    def __init__(self, raw: Any, size: int) -> None:
-        self._raw, self._size = raw, size
-
-    def seekable(self) -> bool:
-        return bool(self._raw.seekable())
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._raw.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._raw.tell())
-
-    def next_bytes(self, size: int) -> bytes:
-        data: bytes = self._raw.read(size)
-        if not data and size and self.tell() < self._size:
-            raise OSError(f"it ends before the {self._size:,} bytes that its storage says")
-        return data
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class Rereadable(InputStream):
-    """A stream that can be read only once, copied to a temporary file so it can be read again.
-
-    If there is no space for the copy, the copy is given up: the first reading goes on, and `rewind`
-    raises an error.
-    """
-
-    def __init__(self, raw: BinaryIO) -> None:
-        """`raw`: a stream of which nothing has been read."""
-        self._raw, self._was_read, self._reads_copy = raw, False, False
-        # None if there is no space for it, now or while it is written.
-        self._copy: IO[bytes] | None = None
-        with suppress(OSError):
-            self._copy = tempfile.TemporaryFile()  # noqa: SIM115
-
-    def close(self) -> None:
-        """Remove the copy; the stream itself stays open."""
-        if self._copy is not None:
-            self._copy.close()
-        super().close()
-
-    def rewind(self) -> None:
-        """Go back to the start: what was read is read again from the copy, then the stream goes on.
-
-        Raises:
-            InputError: the copy could not be made.
-        """
-        if not self._was_read:
-            return
-        if self._copy is not None:
-            # Before it seeks, the file writes what it has buffered, for which space may lack.
-            with suppress(OSError):
-                self._copy.seek(0)
-                self._reads_copy = True
-                return
-        raise InputError(
-            "standard input must be read again, but the folder for temporary files has no space "
-            "for a copy of it: pass a file"
-        )
-
-    def next_bytes(self, size: int) -> bytes:
-        """Return the next bytes, at most `size`.
-
-        After `rewind`, they come from the copy until it ends; otherwise they come from the stream,
-        and are added to the copy.
-        """
-        self._was_read = True
-        if self._reads_copy and self._copy is not None:
-            if data := self._copy.read(size):
-                return data
-            self._reads_copy = False  # the copy ends here, and the stream may go on
-        data = self._raw.read(size)
-        if self._copy is not None:
-            try:
-                # The copy is at its end here, so this appends.
-                self._copy.write(data)
-            except OSError:  # no space: the reading itself goes on, and rewind raises
-                self._copy = None
-        return data
-
-
 @dataclass(frozen=True)
 class OpenSource:
     """A source being read, or a split of one.
@@ -153,7 +47,7 @@ class OpenSource:
     split: Split
     stream: BinaryIO
     raw: "io.BufferedReader[Any]"
-    hashing: _Hashing | None = None
+    hashing: Hashing | None = None
 
     @property
     def path(self) -> str:
@@ -199,12 +93,15 @@ class OpenSource:
 
 
 @contextmanager
-def open_source(split: Split, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
+def open_source(
+    split: Split, standard_input: Rereadable | None = None, encoding: str | None = None
+) -> Iterator[OpenSource]:
     """Open the source's bytes, decompressed if its first bytes say that they are compressed.
 
     Args:
         split: the source, or the part of it that is read.
         standard_input: what is read if the source is standard input; by default Python's.
+        encoding: the encoding of a text file, which is read as UTF-8; None if it is in UTF-8.
 
     Raises:
         SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
@@ -212,9 +109,11 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
     source = split.source
     with as_source_errors(source):
         if source.is_standard_input:
-            hashing = _Hashing(standard_input or sys.stdin.buffer)
+            hashing = Hashing(standard_input or sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
-            yield OpenSource(split, _unpacked(source, raw), raw, hashing)
+            yield OpenSource(
+                split, _as_utf8(source, _unpacked(source, raw), encoding), raw, hashing
+            )
             return
         path = split.location
         state_before = state_of(path)
@@ -231,7 +130,7 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
                 split = replace(split, stop=None)
             elif unpacked is not file:
                 split = replace(split, first=source.bytes, stop=source.bytes)
-            yield OpenSource(split, unpacked, file)
+            yield OpenSource(split, _as_utf8(source, unpacked, encoding), file)
             if state_before != state_of(path):
                 raise SourceError(f"{source.shown} changed while it was being read: run again")
 
@@ -300,7 +199,7 @@ def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
         return path.open("rb")
     # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
     file = cast(Any, path).open("rb", block_size=_BLOCK_BYTES, cache_type="readahead")
-    return io.BufferedReader(_Fetched(file, source.bytes), 1 << 20)
+    return io.BufferedReader(Fetched(file, source.bytes), 1 << 20)
 
 
 @contextmanager
@@ -323,7 +222,7 @@ def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
     """Return the decompressed bytes of a source; `raw` itself if it is not compressed.
 
     Raises:
-        InputError: its name says that it is compressed, but it is not; or it is a tar archive.
+        InputError: its name says that it is compressed, but it is not; or it holds no data.
     """
     unpacked = decompressed(raw)
     if unpacked is None and source.is_compressed_by_name:
@@ -331,8 +230,14 @@ def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
             f"{source.path} has a compressed extension but is not compressed: rename it"
         )
     stream = cast(BinaryIO, raw) if unpacked is None else unpacked
-    head = stream.peek(_TAR_HEAD) if hasattr(stream, "peek") else b""
-    # The magic of POSIX's tar, with which GNU's begins. Text may have the word there, but no NUL.
-    if head[257:262] == b"ustar" and b"\0" in head[:257]:
-        raise InputError(f"{source.path} is a tar archive: unpack it, and pass the files in it")
+    head = cast(Any, stream).peek(_TAR_HEAD)
+    if fault := fault_of_head(head):
+        raise InputError(f"{source.shown} is {fault}")
     return stream
+
+
+def _as_utf8(source: Source, stream: BinaryIO, encoding: str | None) -> BinaryIO:
+    """Return a stream of a text file in UTF-8, whatever its encoding is."""
+    if encoding is None or codecs.lookup(encoding).name == "utf-8":
+        return stream
+    return cast(BinaryIO, io.BufferedReader(Recoded(stream, encoding, source.shown), 1 << 20))

@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from batchstat.corpus.compression import is_compressed
-from batchstat.corpus.opening import HEAD_BYTES, as_source_errors, next_line
-from batchstat.corpus.sources import Source
-from batchstat.corpus.splits import SPLIT_BYTES, Split
+from batchstat.corpus.files.compression import is_compressed
+from batchstat.corpus.files.opening import HEAD_BYTES, as_source_errors, next_line
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.files.splits import SPLIT_BYTES, Split
 from batchstat.storage.addresses import as_os_errors
 from batchstat.storage.shown import is_remote
 

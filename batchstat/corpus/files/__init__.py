@@ -1,0 +1,1 @@
+"""Files of a corpus: found, divided into splits, opened, decompressed, and digested."""

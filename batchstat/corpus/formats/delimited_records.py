@@ -1,0 +1,303 @@
+"""The records of comma- and tab-separated files: their fields, before columns are chosen."""
+
+import csv
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, too_long
+from batchstat.corpus.files.opening import OpenSource
+from batchstat.corpus.lines import (
+    MOST_LINES,
+    Lines,
+    LongLine,
+    RawLines,
+    read_lines,
+    read_raw_lines,
+)
+from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import InputError
+from batchstat.storage.arrow_numbers import as_arrow, as_numpy
+
+Record = Sequence[str] | BadRecord
+"""The fields of a record, or what is wrong with it."""
+
+_MOST_BYTES_OF_CHAR = 4
+"""Bytes of the longest characters in UTF-8."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the fields of a file are written.
+
+    Attributes:
+        delimiter: what separates them.
+        quoted: whether they may be quoted.
+        backslash: whether a backslash escapes a quote in a quoted field.
+        skips_blanks: whether blanks after a delimiter are no part of the field.
+        may_be_quoted: whether nobody said that they are not quoted.
+    """
+
+    delimiter: str
+    quoted: bool
+    backslash: bool
+    may_be_quoted: bool
+    skips_blanks: bool = False
+
+    def reader(self, lines: Iterable[str]) -> Any:
+        """Return a reader of the csv module."""
+        return csv.reader(
+            lines,
+            delimiter=self.delimiter,
+            escapechar="\\" if self.backslash else None,
+            skipinitialspace=self.skips_blanks,
+            strict=True,
+        )
+
+
+@dataclass(frozen=True)
+class Records:
+    """At least one record of consecutive ones, and the number of the line on which each starts."""
+
+    lines: list[int]
+    rows: list[Record]
+
+
+def unquoted_records(opened: OpenSource, dialect: Dialect) -> Iterator[Records]:
+    """Yield the records of a file without quotes, in which each line is a record."""
+    for lines in read_lines(opened):
+        if dialect.may_be_quoted:
+            _refuse_quotes(opened.path, lines, dialect)
+        for first in range(0, len(lines.texts), MOST_LINES):
+            texts = lines.texts.slice(first, MOST_LINES).to_pylist()
+            rows: list[Record] = [text.split(dialect.delimiter) if text else [] for text in texts]
+            stop = first + len(rows)
+            # `lines.bad` has all bad lines of the block, by their index in it.
+            for i, bad in lines.bad.items():
+                if first <= i < stop:
+                    rows[i - first] = bad
+            yield Records(list(lines.numbers[first:stop]), rows)
+
+
+def quoted_records(
+    opened: OpenSource, dialect: Dialect, options: CorpusOptions
+) -> Iterator[Records]:
+    """Yield the records of a file in which fields may be quoted, and span several lines.
+
+    Many lines are taken at once and parsed together, which is fast. From the first record on that
+    is bad, too long, or goes on after these lines, the rest of them is parsed record by record.
+    """
+    # By default, `csv` takes fields of up to 131,072 characters. Its limit is a C long, which has
+    # 32 bits on Windows.
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    lines = _RecordLines(read_raw_lines(opened, skip=options.on_error == "skip"))
+    while lines.fill():
+        # A header such as `text, label`: a blank follows every separator of the file.
+        if lines.lines_read == 0 and options.header:
+            skips_blanks = _has_blanks(lines.left_if_short(), dialect.delimiter)
+            dialect = replace(dialect, skips_blanks=skips_blanks)
+        batch = _parse_together(lines, dialect)
+        try:
+            for line, fields in _parse_singly(opened.path, lines, dialect):
+                batch.lines.append(line)
+                batch.rows.append(fields)
+        # A quote is never closed. The records before it come first: one of them may be bad.
+        except InputError:
+            if batch.rows:
+                yield batch
+            raise
+        yield batch
+
+
+def _has_blanks(lines: Sequence[str], delimiter: str) -> bool:
+    """Return whether a blank follows every separator in the first line that is not blank."""
+    header = next(filter(str.strip, lines), "").split(delimiter)[1:]
+    return bool(header) and all(name.startswith(" ") for name in header)
+
+
+def _parse_together(lines: "_RecordLines", dialect: Dialect) -> Records:
+    """Parse the lines that are left of those taken from the file, up to the first bad record or one
+    that goes on after them.
+
+    The lines of the records that are returned then count as read. There may be no such records.
+    """
+    lines_read_before, rows = lines.lines_read, list[Record]()
+    # How many of these lines the records up to each one have, from the 0 before the first.
+    line_counts = [0]
+    reader = dialect.reader(lines.left_if_short())
+    with suppress(csv.Error):
+        for fields in reader:
+            rows.append(fields)
+            line_counts.append(reader.line_num)
+    lines.mark_read(line_counts.pop())
+    # The counts that are left are those before each record, of which the line after is the first.
+    return Records([lines_read_before + count + 1 for count in line_counts], rows)
+
+
+def _parse_singly(
+    path: str, lines: "_RecordLines", dialect: Dialect
+) -> Iterator[tuple[int, Record]]:
+    """Yield each record that begins in the lines that are left, with the line on which it starts.
+
+    The last one may end in lines that are taken from the file for it.
+
+    Raises:
+        InputError: a quote that is never closed.
+    """
+    reader = dialect.reader(lines)
+    times_filled = lines.times_filled
+    # Once more lines were taken, the caller parses the next records together again.
+    while lines.are_left and lines.times_filled == times_filled:
+        line = lines.begin_record()
+        try:
+            fields: Record = next(reader)
+        except _LongRecordError as long:
+            fields = BadRecord("too_long", too_long("record", long.size))
+        except csv.Error as error:
+            reason = str(error)
+            # Python's message goes on with how to open a file in Python.
+            if "new-line character" in reason:
+                reason = "a carriage return alone, outside quotes"
+            remedy = "fix the record, or pass --no-quote if quotes are part of the text"
+            if lines.has_backslash and not dialect.backslash:
+                remedy = r"pass --backslash if \" is a quote in the text"
+            message = f"not RFC 4180 ({reason}): {remedy}"
+            # A quote that is never closed takes in the rest of the file: no records follow.
+            if "end of data" in reason:
+                raise InputError(f"{path}, line {line}: {message}") from None
+            fields = BadRecord("malformed", message)
+        yield line, fields
+
+
+class _LongRecordError(Exception):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class _RecordLines:
+    """Lines for `csv.reader`, which by itself would buffer a record of any size.
+
+    Lines are taken from the file many at a time, and read one by one as an iterator, or skipped. A
+    record of more than `MOST_RECORD_BYTES` is read up to the end of the line on which its last
+    quote is closed, without holding it in memory; then `_LongRecordError` is raised.
+
+    Attributes:
+        lines_read: number of lines read or skipped so far.
+        has_backslash: whether the current record has a quote after a backslash.
+        times_filled: how many times lines were taken from the file.
+    """
+
+    def __init__(self, lines: Iterator[RawLines]) -> None:
+        self._lines_of_file = lines
+        self._taken: RawLines = []
+        # Lines before this position of `_taken` are read.
+        self._at = 0
+        # Whether the current record has an escaped quote.
+        self.has_backslash = False
+        # `_record_bytes` and `_quotes`: bytes and quotes of the current record so far.
+        self.lines_read = self.times_filled = self._record_bytes = self._quotes = 0
+
+    @property
+    def are_left(self) -> bool:
+        """Whether some of the lines that were taken are not read yet."""
+        return self._at < len(self._taken)
+
+    def fill(self) -> bool:
+        """Take more lines from the file unless some are left; return whether there are any.
+
+        Raises:
+            InputError: the next line cannot be read.
+        """
+        if not self.are_left:
+            self._taken, self._at = next(self._lines_of_file, []), 0
+            self.times_filled += 1
+        return self.are_left
+
+    def left_if_short(self) -> list[str]:
+        """Return all lines that are left, or no lines if one of their records may be too long."""
+        left = self._taken[self._at :]
+        lines = [line for line in left if isinstance(line, str)]
+        has_long_line = len(lines) < len(left)
+        # All lines together may be a single record.
+        most_bytes = sum(map(len, lines)) * _MOST_BYTES_OF_CHAR
+        return [] if has_long_line or most_bytes > MOST_RECORD_BYTES else lines
+
+    def mark_read(self, count: int) -> None:
+        """Count so many of the lines that are left as read."""
+        self._at += count
+        self.lines_read += count
+
+    def begin_record(self) -> int:
+        """Count bytes and quotes from 0 again; return the number of the record's first line."""
+        self._record_bytes = self._quotes = 0
+        self.has_backslash = False
+        return self.lines_read + 1
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        """Return the next line of the current record.
+
+        Raises:
+            _LongRecordError: the record is too long; the lines up to its end are read.
+            csv.Error: the file ends within a record that is too long.
+        """
+        line = self._read_line()
+        if self._record_bytes <= MOST_RECORD_BYTES and isinstance(line, str):
+            return line
+        # The record is too long. A line ends it if all quotes are closed there: their number is
+        # even, as a quote within a field is doubled.
+        while self._quotes % 2:
+            try:
+                self._read_line()
+            except StopIteration:
+                # The words of `csv` for a quote that is never closed.
+                raise csv.Error("unexpected end of data") from None
+        raise _LongRecordError(self._record_bytes)
+
+    def _read_line(self) -> str | LongLine:
+        """Return the next line, and add its bytes and quotes to those of the current record."""
+        if not self.fill():
+            raise StopIteration
+        line = self._taken[self._at]
+        self.mark_read(1)
+        if isinstance(line, LongLine):
+            self._record_bytes += line.size
+            self._quotes += line.quotes
+        else:
+            # ASCII has as many bytes as characters. Elsewhere, a lone surrogate stands for a byte
+            # that is not UTF-8; see `read_raw_lines`.
+            data = line if line.isascii() else line.encode(errors="surrogateescape")
+            self._record_bytes += len(data)
+            self._quotes += line.count('"')
+            self.has_backslash |= '\\"' in line
+        return line
+
+
+def _refuse_quotes(path: str, lines: Lines, dialect: Dialect) -> None:
+    """Raise InputError for a line that can only have come from a writer that quotes fields, as
+    pandas does: a field in quotes with a doubled quote in it, or a header of quoted names.
+    """
+    tab = re.escape(dialect.delimiter)
+    whole = f'"([^"{tab}]|"")*"'
+    field = f'(^|{tab})"([^"{tab}]|"")*""([^"{tab}]|"")*"({tab}|$)'
+    # Hardly any line has a doubled quote: those that have are found first.
+    candidates = np.flatnonzero(as_numpy(pc.match_substring(lines.texts, '""')))
+    texts = lines.texts.take(as_arrow(candidates))
+    found = candidates[as_numpy(pc.match_substring_regex(texts, field))].tolist()
+    header = lines.texts[0].as_py() if lines.first == 1 and len(lines.texts) else ""
+    if re.fullmatch(f"{whole}({tab}{whole})+", header):
+        found = [0]
+    if found:
+        location = Location(path, lines.numbers[found[0]], "line")
+        raise InputError(
+            f"{location}: fields are quoted, as pandas writes them: pass --quote to read them so, "
+            "or --no-quote if quotes are part of the text"
+        )

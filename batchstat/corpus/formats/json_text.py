@@ -1,0 +1,177 @@
+"""The text of a JSON file, of which only what is being parsed is in memory."""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES
+from batchstat.corpus.files.opening import OpenSource
+from batchstat.corpus.lines import not_utf8
+from batchstat.errors import InputError
+from batchstat.storage.sealed_records import unique_keys
+
+_PIECE_BYTES = 1 << 18
+"""Bytes of the file that are read at once."""
+_OUTSIDE_STRING, _IN_STRING = re.compile(r'["{}\[\],]'), re.compile(r'[\\"]')
+"""The characters that say where a value of JSON ends."""
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
+
+
+class JsonText:
+    """A place in the text of a JSON file.
+
+    Attributes:
+        at: the place, in the text that is in memory.
+        before: characters of the file before that text.
+    """
+
+    def __init__(self, opened: OpenSource) -> None:
+        """Begin at the start of a file, behind its byte-order mark."""
+        self._path, self._pieces = opened.path, _decoded(opened)
+        self._text = next(self._pieces, "")
+        # RFC 8259 lets a reader pass over a byte-order mark.
+        self.at, self.before = int(self._text.startswith("\ufeff")), 0
+
+    def mark(self) -> str:
+        """Pass over whitespace, and return the next character; empty text at the end."""
+        while True:
+            self.at = _skip_space(self._text, self.at)
+            if self.at < len(self._text):
+                return self._text[self.at]
+            if not self._read_more(1):
+                return ""
+
+    def value(self, marks: str) -> tuple[object, int]:
+        """Return the value that begins here, and how many characters it has; then the place is the
+        mark after it, which is one of `marks`.
+
+        If the text ends within the value, more of the file is read, and it is parsed again; one
+        that is too long is passed over, and None.
+
+        Raises:
+            ValueError, RecursionError: the value is malformed, or the file ends in it.
+        """
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self.at)
+                end = _skip_space(self._text, end)
+                # A number may go on in the next piece: it ends where something else begins.
+                if (self._text[end : end + 1] or "\0") not in marks:
+                    expected = " or ".join(f"'{mark}'" for mark in marks)
+                    raise json.JSONDecodeError(f"Expecting {expected}", self._text, end)
+                size, self.at = end - self.at, end
+                return value, size
+            except (ValueError, RecursionError) as error:
+                chars_left = len(self._text) - self.at
+                if not _may_be_cut(error, self._text):
+                    raise
+                if chars_left > MOST_RECORD_BYTES:
+                    return None, self.skip()
+                # Doubled, so that a value of any size is parsed only a few times. The error names
+                # a place in the text as it was, and would be raised again with another.
+                if not self._read_more(chars_left):
+                    raise
+
+    def skip(self) -> int:
+        """Pass over the value that begins here, without keeping it, and return how many characters
+        it has; then the place is the comma, bracket or brace after it.
+
+        Only brackets, braces, quotes and backslashes are looked at, not whether the value is valid.
+
+        Raises:
+            ValueError: the file ends within the value.
+        """
+        begin = self.before + self.at
+        depth, in_string = 0, False  # `depth`: how many brackets and braces are open
+        while self._text:
+            match = (_IN_STRING if in_string else _OUTSIDE_STRING).search(self._text, self.at)
+            if match is None:
+                # The escaped character after a backslash may be the first one of the next piece.
+                beyond = max(self.at - len(self._text), 0)
+                self.before += len(self._text)
+                self._text, self.at = next(self._pieces, ""), beyond
+                continue
+            mark, self.at = match[0], match.end()
+            if mark == '"':
+                in_string = not in_string
+            elif mark == "\\":
+                self.at += 1  # it escapes the next character, which may be a quote
+            # What follows the value.
+            elif depth == 0 and mark in ",]}":
+                self.at = match.start()
+                return self.before + self.at - begin
+            # A bracket or brace. Commas inside of the value do not matter.
+            elif mark != ",":
+                depth += 1 if mark in "{[" else -1
+        raise ValueError("the file ends within a value")
+
+    def whole(self) -> str:
+        """Return the text from here to the end of the file.
+
+        Raises:
+            InputError: it is too long to be in memory at once.
+        """
+        while len(self._text) - self.at <= MOST_RECORD_BYTES:
+            if not self._read_more(1 << 20):
+                return self._text
+        raise InputError(
+            f"{self._path} is one JSON object of more than {MOST_RECORD_BYTES >> 20} MiB: say with "
+            "--records where its samples are, or write one object per line"
+        )
+
+    def _read_more(self, least_chars: int) -> bool:
+        """Keep the text from here on, and add at least so many characters if there are as many.
+        Return whether there were any.
+        """
+        parts, size = [self._text[self.at :]], 0
+        for piece in self._pieces:
+            parts.append(piece)
+            size += len(piece)
+            if size >= least_chars:
+                break
+        if size:
+            self.before += self.at
+            self._text, self.at = "".join(parts), 0
+        return size > 0
+
+
+def _may_be_cut(error: Exception, text: str) -> bool:
+    """Return whether an element may have failed to parse because the text read so far ends in it.
+
+    If so, it may parse once more of the file is read.
+    """
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    # A string or an escape that is cut: the error is where it begins, maybe far from the end.
+    is_cut_string = error.msg.startswith(("Unterminated string", "Invalid \\"))
+    # Anything else that is cut, such as half of `true`, has less than 16 characters.
+    return is_cut_string or error.pos > len(text) - 16
+
+
+def _decoded(opened: OpenSource) -> Iterator[str]:
+    """Yield the text of a file in pieces. Raise InputError for a byte that is not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset = 0
+    while True:
+        data = opened.stream.read(_PIECE_BYTES)
+        # The decoder may hold the first bytes of a character that the last piece cut in two.
+        held_bytes = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            # The error counts from the bytes that were held.
+            bad_offset = offset - held_bytes + error.start
+            bad_byte = error.object[error.start]
+            raise InputError(f"{opened.path}: {not_utf8(bad_offset, bad_byte)}") from None
+        if not data:
+            return
+        offset += len(data)
+        yield text
+
+
+def _skip_space(text: str, at: int) -> int:
+    """Return the first position from `at` on that does not hold whitespace of JSON."""
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at

@@ -1,0 +1,141 @@
+"""Read the labels of a chunk, from one column of classes or several of 0 and 1."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batchstat.corpus.arrow_values import can_label, decoded, is_list, kind_of
+from batchstat.corpus.chunk_content import ChunkContent, as_list
+from batchstat.errors import InputError
+from batchstat.lengths.labels import label_text, list_text
+from batchstat.words import short
+
+_LABEL_LISTS = pa.large_list(pa.large_string())
+
+
+def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
+    """Return (size,) labels as large_string; null for a record without a label.
+
+    If any record has a list of texts, all have lists of large_string. A list of numbers is one
+    label, their `list_text`: whether it holds classes or says of each class whether it is
+    there can only be told from all lists of a corpus, which `Labels.resolved` does.
+
+    Args:
+        content: the values of the chunk.
+        columns: the column of labels; or several, each of a class, of 0 and 1.
+
+    Raises:
+        InputError: an Arrow column of a type that cannot name a class.
+    """
+    if len(columns) > 1:
+        return _labels_by_column(content, columns)
+    column, values = columns[0], content.values(columns[0])
+    if isinstance(values, pa.Array):
+        label_type = values.type.value_type if is_list(values.type) else values.type
+        if not can_label(label_type):
+            raise InputError(
+                f"{content.locate(0)}: column {column!r} is {values.type} where a label is "
+                "expected: text, a number, a boolean, or a list of them"
+            )
+        if not is_list(values.type):
+            return _label_texts(values)
+        values = values.to_pylist() if _holds_numbers(label_type) else _label_lists(values)
+    # From here on, `values` is a list of Python's. Texts and nulls alone need no conversion.
+    if set(map(type, values)) <= {str, type(None)}:
+        # Raised for half a surrogate pair in a label: below, `_label` finds the record.
+        with suppress(UnicodeEncodeError):
+            return _without_empty(pa.array(values, pa.large_string()))
+    labels = [_label(content, i, value, column) for i, value in enumerate(values)]
+    if not any(isinstance(label, list) for label in labels):
+        return pa.array(labels, pa.large_string())
+    # Arrow needs one type in a column: a single label becomes a list of one.
+    lists = [[label] if isinstance(label, str) else label for label in labels]
+    return pa.array(lists, _LABEL_LISTS)
+
+
+def _labels_by_column(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
+    """Return (size,) lists of the columns that have 1 in a record; null where all have 0."""
+    classes: list[list[str]] = [[] for _ in range(content.size)]
+    for column in columns:
+        for i, value in enumerate(as_list(content.values(column))):
+            text = None if isinstance(value, list | dict) else label_text(value)
+            if text in ("1", "true"):
+                classes[i].append(column)
+            elif text not in ("0", "false", None) or isinstance(value, list | dict):
+                content.reject(
+                    i,
+                    f"label {column!r} is {short(value)} where 0 or 1 is expected, as of each "
+                    "of several label columns: name one column of classes",
+                )
+    return pa.array([each or None for each in classes], _LABEL_LISTS)
+
+
+def _label(content: ChunkContent, i: int, value: object, column: str) -> str | list[str] | None:
+    """Return the label of record `i` as text, or the distinct labels of a list.
+
+    Returns None if the record has no label, or a value that cannot be one: then it is bad.
+    """
+    try:
+        if not isinstance(value, list):
+            return _class_name(value)
+        if (numbers := list_text(value)) is not None:
+            return numbers
+        # A dictionary has no duplicates, and keeps the order of the list.
+        distinct = dict.fromkeys(map(_class_name, value))
+        return [label for label in distinct if label is not None] or None
+    except TypeError:  # an object, or a list in the list
+        content.reject(i, f"label {column!r} is {kind_of(value)}")
+    except UnicodeEncodeError:
+        content.reject(i, f"label {column!r} contains half a surrogate pair", reason="not_utf8")
+    return None
+
+
+def _label_texts(values: pa.Array) -> pa.Array:
+    """Return (n,) labels as large_string, written as `label_text` writes them; null stays null."""
+    if not pa.types.is_floating(values.type):
+        return _without_empty(values.cast(pa.large_string()))
+    # Arrow writes 1e+15 where `label_text`, for files of JSON, writes 1000000000000000: one class
+    # would have two names. Each distinct number is converted once.
+    numbers = values.to_numpy(zero_copy_only=False)
+    distinct, index_of_distinct = np.unique(numbers, return_inverse=True)
+    texts = pa.array([label_text(number) for number in distinct], pa.large_string())
+    return pc.if_else(values.is_null(), None, texts.take(pa.array(index_of_distinct)))
+
+
+def _without_empty(labels: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Return labels with null for an empty text, which names no class."""
+    return pc.if_else(pc.equal(labels, ""), None, labels)
+
+
+def _holds_numbers(dtype: pa.DataType) -> bool:
+    return any(is_kind(dtype) for is_kind in _NUMBERS)
+
+
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+
+
+def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
+    """Return the texts of labels in lists, as Python's lists; None for a record without a list."""
+    texts = _label_texts(decoded(pc.list_flatten(values))).to_pylist()
+    # The texts of all lists follow each other in `texts`; a null list has none of them.
+    lists: list[list[str | None] | None] = []
+    first = 0
+    for size in pc.list_value_length(values).to_pylist():
+        lists.append(None if size is None else texts[first : first + size])
+        first += size or 0
+    return lists
+
+
+def _class_name(value: object) -> str | None:
+    """Return a value as the name of a class; None for a missing one. Raise TypeError for an object
+    or a list, UnicodeEncodeError for half a surrogate pair.
+    """
+    if not isinstance(value, str | bool | int | float | np.generic | None):
+        raise TypeError
+    label = label_text(value)
+    if label is not None:
+        label.encode()  # raises for half a surrogate pair, as UTF-8 has no bytes for it
+    return label

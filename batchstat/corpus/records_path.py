@@ -1,0 +1,155 @@
+"""Paths into nested records: where the samples of a file are, and columns inside of objects."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from batchstat.errors import OptionError
+from batchstat.words import short
+
+EACH = "[]"
+"""The step from a list to each of its elements, or from an object to each of its values."""
+_ABSENT = object()
+_MOST_STEPS = 20
+
+
+@dataclass(frozen=True)
+class RecordsPath:
+    """Where the samples of a JSON value are.
+
+    Attributes:
+        steps: keys, and `EACH`; the last is `EACH`.
+    """
+
+    steps: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "RecordsPath":
+        """Parse a path such as `data`, `data[].paragraphs[].qas[]` or `[]`.
+
+        Raises:
+            OptionError: a key is empty, or the path has too many steps.
+        """
+        steps: list[str] = []
+        for part in text.split("."):
+            key = part.rstrip("[]")
+            lists = part[len(key) :]
+            is_first = not steps
+            if lists.replace(EACH, "") or (not key and not (is_first and lists)):
+                raise OptionError(
+                    f"records={short(text)}: must be keys with dots between them, and [] behind "
+                    "those of lists, as in data[].paragraphs[].qas[]"
+                )
+            steps += [key] if key else []
+            steps += [EACH] * (len(lists) // len(EACH))
+        steps += [] if steps[-1] == EACH else [EACH]
+        if len(steps) > _MOST_STEPS:
+            raise OptionError(f"records={short(text)}: has more than {_MOST_STEPS} steps")
+        return cls(tuple(steps))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys before the first list."""
+        return self.steps[: self.steps.index(EACH)]
+
+    def within(self) -> tuple[str, ...]:
+        """Return the steps from an element of the first list."""
+        return self.steps[self.steps.index(EACH) + 1 :]
+
+
+def expanded(value: object, steps: Sequence[str]) -> Iterator[object]:
+    """Yield the records at the end of some steps from a value, each with the columns of the objects
+    around it, of which its own come first; nothing where a step leads nowhere.
+    """
+    if not steps:
+        yield value
+        return
+    step, later = steps[0], steps[1:]
+    if step == EACH:
+        elements: Iterable[object] = value if isinstance(value, list) else ()
+        for element in value.values() if isinstance(value, dict) else elements:
+            yield from expanded(element, later)
+    elif isinstance(value, dict) and step in value:
+        around = {key: item for key, item in value.items() if key != step}
+        for record in expanded(value[step], later):
+            record = as_record(record)
+            yield {**around, **record} if isinstance(record, dict) else record
+
+
+def as_record(value: object) -> object:
+    """Return a list as an object with the columns 0, 1 and so on, and a text as one with the column
+    `text`; other values as they are.
+    """
+    if isinstance(value, list):
+        return {str(i): item for i, item in enumerate(value)}
+    return {"text": value} if isinstance(value, str) else value
+
+
+def with_nested(record: Any, names: Sequence[str]) -> Any:
+    """Return a record with the columns of these names that are inside of its objects, such as
+    `data.text`, or `parts.0.text` in the first element of a list.
+    """
+    if not isinstance(record, dict):
+        return record
+    found = {name: nested(record, name) for name in names if name not in record}
+    found = {name: value for name, value in found.items() if value is not _ABSENT}
+    return {**record, **found} if found else record
+
+
+def nested(value: Any, name: str) -> Any:
+    """Return the value at the end of a dotted name; `_ABSENT` if there is none."""
+    for key in name.split("."):
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and int(key[:9]) < len(value):
+            value = value[int(key[:9])]
+        else:
+            return _ABSENT
+    return value
+
+
+def is_absent(value: Any) -> bool:
+    """Return whether `nested` found nothing."""
+    return value is _ABSENT
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What is inside of the objects and lists of a record, as far as a message names it.
+
+    Attributes:
+        texts: dotted names of texts in objects, such as `data.text`.
+        words: columns with lists of texts.
+        lists: columns with lists of objects.
+    """
+
+    texts: Sequence[str] = ()
+    words: Sequence[str] = ()
+    lists: Sequence[str] = ()
+
+
+NOTHING_INSIDE = Inside()
+"""Of a file without nested columns."""
+
+
+def inside_of(record: dict[str, Any]) -> Inside:
+    """Return what is inside of a record, down to three levels of its first keys."""
+    first = list(record.items())[:_SHOWN]
+    lists = [(name, value[0]) for name, value in first if isinstance(value, list) and value]
+    return Inside(
+        texts=[f"{name}.{path}" for name, value in first for path in _texts_in(value, 2)],
+        words=[name for name, element in lists if isinstance(element, str)],
+        lists=[name for name, element in lists if isinstance(element, dict)],
+    )
+
+
+def _texts_in(value: object, depth: int) -> Iterator[str]:
+    """Yield the dotted names of the texts in an object, so many levels deep."""
+    for name, item in list(value.items())[:_SHOWN] if isinstance(value, dict) and depth else ():
+        if isinstance(item, str):
+            yield name
+        yield from (f"{name}.{path}" for path in _texts_in(item, depth - 1))
+
+
+_SHOWN = 20
+"""Keys of an object that are looked at for messages."""

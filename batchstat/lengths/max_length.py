@@ -1,0 +1,122 @@
+"""Candidates for a `max_length`: what each would truncate and cost, and which is suggested."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import round_up
+from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import described
+from batchstat.records import Amount, Count, Record, told
+
+_STEP, _MOST_MULTIPLES = 64, 10
+_FINER_ABOVE = 2_048
+"""Above this, powers of two are too far apart: those between two of them are candidates as well."""
+_OUTLIER = 4
+"""Outliers are longer than so many times the 99th percentile."""
+_ONE_OUTLIER_IN = 500
+"""At most one sample in so many is an outlier, and always one: more of them are a tail."""
+USUAL_BATCH_SIZE = 8
+"""What Hugging Face's Trainer has by default."""
+
+
+@described("What one max_length would truncate.")
+class Truncation(Record):
+    max_length: Count
+    samples: Count = told("Samples that it would truncate.")
+    tokens: Count = told("Tokens that would be lost.")
+    trained_tokens: Count | None = told(
+        "Trained tokens that would be lost; null where they are unknown.", default=None
+    )
+    untrained_samples: Count | None = told(
+        "Samples that would have no trained token; null where these are unknown.", default=None
+    )
+    compute: Amount = told(
+        "Expected total tokens of random batches of 8, padded to their longest sample, over those "
+        "without a max_length.",
+        default=1.0,
+    )
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """The few samples that are far longer than all others.
+
+    Attributes:
+        samples: how many.
+        tokens: tokens in them.
+        limit: they are longer than this.
+    """
+
+    samples: int
+    tokens: int
+    limit: int
+
+
+def candidate_lengths(stats: LengthStats, stated_max: int | None) -> list[int]:
+    """Return the candidates for a `max_length`, ascending.
+
+    They are multiples of 64 that truncate at most half of the samples, up to the first that
+    truncates none: powers of two if these are many, with one between each two above 2,048; and
+    multiples of 8 for a corpus of short samples. A tokenizer's maximum that truncates any is the
+    last of them.
+    """
+    median, longest = max(1, stats.percentile(thousandths=500)), max(1, stats.max)
+    step = _STEP if longest > _STEP else _STEP // 8
+    # From the first multiple at or above the median to the first one at or above the longest.
+    multiples = range(round_up(median, step), round_up(longest, step) + 1, step)
+    if len(multiples) <= _MOST_MULTIPLES:
+        candidates = set(multiples)
+    else:
+        # The same with powers of two: `(n - 1).bit_length()` is the exponent of the first one at or
+        # above n.
+        exponents = range((median - 1).bit_length(), (longest - 1).bit_length() + 1)
+        powers = [2**exponent for exponent in exponents]
+        between = [power * 3 // 4 for power in powers[1:] if power > _FINER_ABOVE]
+        candidates = {*powers, *between}
+        # Of those that truncate nothing, only the first.
+        enough = min(length for length in candidates if length >= longest)
+        candidates = {length for length in candidates if length <= enough}
+    if stated_max is not None and stated_max < longest:
+        candidates = {length for length in candidates if length < stated_max}
+        candidates.add(stated_max)
+    return sorted(candidates)
+
+
+def batch_cost(stats: LengthStats, max_length: int) -> float:
+    """Return the expected width of a batch of `USUAL_BATCH_SIZE` random samples, padded to its
+    longest one and truncated to `max_length`.
+    """
+    # The longest of k samples is at most x with the k-th power of the share of samples that are.
+    at_most = (np.cumsum(stats.counts) / stats.count) ** USUAL_BATCH_SIZE
+    return float(np.minimum(stats.values, max_length) @ np.diff(at_most, prepend=0.0))
+
+
+def outliers_of(stats: LengthStats) -> Outliers | None:
+    """Return the outliers of a corpus; None if it has none, or too many to be called so."""
+    limit = _OUTLIER * stats.percentile(thousandths=990)
+    samples, beyond = stats.above(limit)
+    if not 0 < samples <= max(1, stats.count // _ONE_OUTLIER_IN):
+        return None
+    return Outliers(samples, beyond + samples * limit, limit)
+
+
+def lost_without(stats: LengthStats, max_length: int, outliers: Outliers | None) -> tuple[int, int]:
+    """Return the tokens that a `max_length` truncates, and all tokens, both of the samples that are
+    no outliers.
+    """
+    lost, whole = stats.above(max_length)[1], stats.sum
+    if outliers is None:
+        return lost, whole
+    # What is cut off of the outliers: nothing of one that is not longer.
+    of_outliers = max(outliers.tokens - outliers.samples * max_length, 0)
+    return (lost - of_outliers if max_length <= outliers.limit else 0), whole - outliers.tokens
+
+
+def is_enough(stats: LengthStats, max_length: int) -> bool:
+    """Return whether a `max_length` truncates at most 1 % of the samples and, outliers apart, loses
+    at most 0.5 % of the tokens.
+    """
+    lost, whole = lost_without(stats, max_length, outliers_of(stats))
+    # In whole numbers, so that a share of exactly 1 % is no matter of rounding.
+    return 100 * stats.above(max_length)[0] <= stats.count and 200 * lost <= whole
