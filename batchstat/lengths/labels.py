@@ -74,7 +74,7 @@ def list_text(values: Iterable[Any]) -> str | None:
 
 
 def _listed_classes(names: Sequence[str]) -> list[list[str] | None]:
-    """Return for each label the labels in the list that it is the text of; None if it is another text.
+    """Return for each label the labels in the list that it is the text of; None for other texts.
 
     A list is written as Python or JSON writes it, or as numbers with commas, where all labels of a
     corpus are numbers or such lists: "2,7" beside "3".

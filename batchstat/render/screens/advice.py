@@ -88,11 +88,12 @@ class Advisor:
         if line := self.command(change):
             yield Pasted("", line)
         elif change.is_regrouped and change.current.request.strategy.is_given:
-            # What was recorded is lengths: no sampler of batchstat knows which samples they are of.
+            # A recording has lengths: no command knows which samples of a data set they are of.
             yield Line(
                 "",
-                "No line makes these batches: those of today were made elsewhere. To train with "
-                "regrouped ones, name the corpus, and what batches it, as current",
+                "No command makes these batches, since today's were made elsewhere: in Python, "
+                "compare(lengths, current=(name, batches)).sampler() does, of batches of sample "
+                "numbers.",
             )
 
     def _result(self) -> str:

@@ -93,6 +93,11 @@ def test_batches_of_one_s_own_are_regrouped():
     assert made.changes.star is None or made.changes.star.keeps is not Keeps.EVERY_STEP
     sampler = made.sampler("regrouped:of=mine", rank=1)
     assert len(sampler) == len(batches) // 4
+    exact = batchstat.compare(LENGTHS, current=("mine", batches), loss="token-sum", **SEVERAL)
+    assert exact.changes.star.is_regrouped
+    without_lines = comparison_screen(exact, lambda _: "")
+    shown = " ".join(render(without_lines, console(plain=True)).split())
+    assert "compare(lengths, current=(name, batches)).sampler() does" in shown
 
 
 def test_the_cost_of_attention_is_that_of_the_model():
