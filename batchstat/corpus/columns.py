@@ -90,10 +90,10 @@ def _find_text_column(
     candidates = [name for name in dict.fromkeys(texts) if name not in other_columns]
     # Columns with chats hold lists, and so are not among `texts`.
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
-    # A lone text column may have any name, except beside a chat or an object with a text, where it
-    # may be an id, a source or a date.
+    # A lone text column may have any name, except beside a chat, token ids or an object with texts:
+    # there it may be an id, a source or a class.
     usual_inside = [name for name in inside.texts if name.rpartition(".")[2].lower() in TEXT_NAMES]
-    if len(candidates) != 1 or chats or usual_inside:
+    if len(candidates) != 1 or chats or usual_inside or _TOKENS_NAME in names:
         candidates = [name for name in candidates if name.lower() in TEXT_NAMES]
     # `prompt` is a usual name of texts, but beside `completion`, or the two answers of preference
     # data, it is only a part of the sample.
@@ -110,7 +110,7 @@ def _find_text_column(
         remedy = f"--records {inside.lists[0]}"
     if chats:
         remedy = f"--messages-column {chats[0]}"
-    if not texts and _TOKENS_NAME in names:
+    if not candidates and _TOKENS_NAME in names:
         remedy = f"--tokens-column {_TOKENS_NAME}"
     if answers:
         remedy = f"--prompt-column prompt --completion-column {answers[0]}"

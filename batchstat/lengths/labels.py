@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -44,6 +45,7 @@ def label_text(label: Any) -> str | None:
     return str(label)
 
 
+@lru_cache(maxsize=1 << 14)  # a column has few classes in many cells
 def label_of_cell(cell: str) -> str | None:
     """Return the label in a cell of delimited text, in which all values are text.
 

@@ -86,8 +86,8 @@ def command(options: Options) -> None:
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not (script.snippet or holds_text(profile)):  # a snippet goes where data is read already
         raise InputError(
-            "the script tokenizes whole texts, but the profile was made from lengths or token ids, "
-            "or with --tokenize-apart: add --snippet for the lines that read none of these"
+            "the script tokenizes whole texts, but the profile was made from lengths, token ids or "
+            "words, or with --tokenize-apart: add --snippet for the lines that read none of these"
         )
     # `origin` is the comparison that recommends this strategy with these settings, if one does.
     strategy, settings, origin = _choose_strategy(inputs, profile)

@@ -214,12 +214,12 @@ def workflow(record: str = "") -> str:
 
 
 def holds_text(profile: Profile) -> bool:
-    """Return whether a script can read and tokenize the samples of the corpus. It cannot where the
-    corpus holds lengths or token ids, nor where prompts and completions were tokenized apart.
+    """Return whether a script can read and tokenize the samples of the corpus. It cannot where they
+    are lengths, token ids or words, nor where prompts and completions were tokenized apart.
     """
-    is_npy = any(source.format == "npy" for source in profile.corpus.sources)
-    options = profile.corpus.options
-    return not (is_npy or options.tokenize_apart or options.content in ("tokens", "length"))
+    is_other = any(source.format in ("npy", "conll") for source in profile.corpus.sources)
+    options, others = profile.corpus.options, ("tokens", "length", "words")
+    return not (is_other or options.tokenize_apart or options.content in others)
 
 
 def holds_chats(profile: Profile) -> bool:

@@ -198,3 +198,36 @@ def test_words_of_a_table_and_of_files(tmp_path):
     )
     assert empty.corpus.skipped["blank"] == 1
     assert empty.records.tolist() == [1]
+
+
+def test_words_reach_every_command(run, tmp_path):
+    """Counted, compared, balanced, checked and batched as texts are; a script reads no words."""
+    sentences = f"{CONLL.partition(chr(10) * 2)[2]}\n" * 20
+    (tmp_path / "a.conll").write_text(sentences)
+    assert run("profile", "a.conll", "--label-column", "3", "--no-plots").returncode == 0
+    for command in ("compare", "balance"):
+        result = run(command, "--batch-size", 4, "--no-plots")
+        assert result.returncode == 0, result.stderr
+        assert "text from words, labels from 3" in " ".join(result.stdout.split())
+    checked = run("check", "a.conll", "--max-padding", "90%", "--batch-size", 4)
+    assert checked.returncode == 0, checked.stderr
+    assert "text from words" in checked.stdout
+    profile = batchstat.profile(tmp_path / "a.conll")
+    sampler = batchstat.BatchSampler(profile, "token-budget", tokens_per_batch=64)
+    assert sorted(i for batch in sampler for i in batch) == list(range(40))
+    refused = run("recipe", "torch")
+    assert refused.returncode == 3
+    assert "--snippet" in refused.stderr
+
+
+def test_values_of_another_kind_far_into_a_file(tmp_path):
+    rows = ['{"text": "a", "y": "x"}\n'] * 20_000
+    for line, message in (
+        ('{"text": ["a"], "y": "x"}\n', "'text' is a list where text is expected"),
+        ('{"text": {"a": "b"}, "y": "x"}\n', 'is an object where .*: pass text_column="text.a"'),
+        ('{"text": "a", "y": {"a": 1}}\n', "label 'y' is an object"),
+        ('{"text": "a", "y": [[1]]}\n', "label 'y' is a list"),
+    ):
+        path = written(tmp_path / "a.jsonl", "".join([*rows, line]))
+        with pytest.raises(batchstat.InputError, match=f"line 20001: .*{message}"):
+            batchstat.profile(path, text_column="text", label_column="y")
