@@ -288,10 +288,14 @@ def _refuse_quotes(path: str, lines: Lines, dialect: Dialect) -> None:
     tab = re.escape(dialect.delimiter)
     whole = f'"([^"{tab}]|"")*"'
     field = f'(^|{tab})"([^"{tab}]|"")*""([^"{tab}]|"")*"({tab}|$)'
-    # Hardly any line has a doubled quote: those that have are found first.
-    candidates = np.flatnonzero(as_numpy(pc.match_substring(lines.texts, '""')))
-    texts = lines.texts.take(as_arrow(candidates))
-    found = candidates[as_numpy(pc.match_substring_regex(texts, field))].tolist()
+    found: list[int] = []
+    # Hardly any line has a doubled quote: those that have are found first, if the bytes of all have
+    # one at all.
+    data = lines.texts.buffers()[2]
+    if data is not None and b'""' in data.to_pybytes():
+        candidates = np.flatnonzero(as_numpy(pc.match_substring(lines.texts, '""')))
+        texts = lines.texts.take(as_arrow(candidates))
+        found = candidates[as_numpy(pc.match_substring_regex(texts, field))].tolist()
     header = lines.texts[0].as_py() if lines.first == 1 and len(lines.texts) else ""
     if re.fullmatch(f"{whole}({tab}{whole})+", header):
         found = [0]

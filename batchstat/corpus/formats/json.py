@@ -72,8 +72,17 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
     if records is None:
         _open_mark(path, text, "[", "is not a JSON array")
     _enter(path, text, at)
+    elements = _elements(path, text)
+    yield from _within(path, elements, at) if at.within() else elements
+    _leave(path, text, len(at.keys))
+    if text.mark():
+        raise InputError(f"{path}: something follows the end of the array: use one per file")
+
+
+def _within(path: str, elements: Iterable[SizedRecord], at: RecordsPath) -> Iterator[SizedRecord]:
+    """Yield the records inside of elements. Raise InputError if no element has any."""
     is_empty, found = True, False
-    for element, size in _elements(path, text):
+    for element, size in elements:
         is_empty = False
         if size > MOST_RECORD_BYTES:
             yield element, size
@@ -81,11 +90,9 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
         for record in expanded(element, at.within()):
             yield record, size
             size, found = 0, True  # of an element that holds several, the first one has its size
-    if at.within() and not (found or is_empty):
-        raise InputError(f"{path}: nothing is at {records} in its elements: check --records")
-    _leave(path, text, len(at.keys))
-    if text.mark():
-        raise InputError(f"{path}: something follows the end of the array: use one per file")
+    if not (found or is_empty):
+        inside = "".join(each if each == EACH else f".{each}" for each in at.within())
+        raise InputError(f"{path}: its elements have nothing at {inside}: check --records")
 
 
 def _enter(path: str, text: JsonText, at: RecordsPath) -> None:
@@ -149,7 +156,7 @@ def _elements(path: str, text: JsonText) -> Iterator[SizedRecord]:
     a time; then the place is behind it. One that is too long is passed over, and yielded as None.
     """
     end = "]" if text.mark() == "[" else "}"
-    is_object, number, after_comma = end == "}", 0, False
+    is_object, number, after_comma, marks = end == "}", 0, False, f",{end}"
     if not is_object:
         text.at += 1
     while True:
@@ -158,8 +165,11 @@ def _elements(path: str, text: JsonText) -> Iterator[SizedRecord]:
             break
         if is_object and _next_key(path, text) is None:
             break
-        with _located(Location(path, number), text):
-            element, size = text.value(f",{end}")
+        # Not by `_located`, which for each of many small elements takes as long as parsing it.
+        try:
+            element, size = text.value(marks)
+        except (ValueError, RecursionError) as error:
+            raise _malformed(Location(path, number), text, error) from None
         yield element, size
         number += 1
         after_comma = text.mark() == ","
@@ -174,8 +184,12 @@ def _located(place: object, text: JsonText) -> Iterator[None]:
     try:
         yield
     except (ValueError, RecursionError) as error:
-        reason = reason_of(error, "character", text.before)
-        raise InputError(f"{place}: malformed JSON: {reason}") from None
+        raise _malformed(place, text, error) from None
+
+
+def _malformed(place: object, text: JsonText, error: Exception) -> InputError:
+    reason = reason_of(error, "character", text.before)
+    return InputError(f"{place}: malformed JSON: {reason}")
 
 
 _SHOWN = 20

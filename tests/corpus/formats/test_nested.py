@@ -154,7 +154,11 @@ def test_lines_of_json_under_the_other_name(tmp_path):
         ('{"data": 3}', "data", "is not a list: it is a number"),
         ('{"rows": [], "n": 3}', "data", r"'data' is not there \(has: rows, n\)"),
         ('[{"text": "x"}]', "data", "has no 'data': it is a list"),
-        ('{"data": [{"rows": [1]}]}', "data[].other[]", r"nothing is at data\[\].other\[\]"),
+        (
+            '{"data": [{"rows": [1]}]}',
+            "data[].other[]",
+            r"its elements have nothing at \.other\[\]: check records",
+        ),
         ("{" + "[" * 100_000, "data", "malformed JSON"),
         ('{"data": ' + "[" * 100_000, "data", "nested too deeply"),
         ('{"data": [], "data": []}', "other", "'other' is not there"),
