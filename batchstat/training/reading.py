@@ -64,6 +64,10 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         for record, sample in zip(records, _records(block), strict=True):
             samples += [None] * (record - len(samples))  # so that samples[record] is next
             samples.append(sample)
+    if len(profile) and int(profile.records[-1]) >= len(samples):
+        raise InputError(
+            "the corpus has fewer samples than its profile: run batchstat profile again"
+        )
     _add_facts(profile, samples)
     return samples
 

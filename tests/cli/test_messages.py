@@ -72,7 +72,7 @@ SAID: dict[str, tuple[list[str], str]] = {
     "another chat": (["profile", "openai.jsonl"], r"pass (--messages-column messages)$"),
     "lines": (
         ["profile", "lines.json", "--text-column", "body"],
-        r"pass (--input-format jsonl) for lines",
+        r"pass (--input-format jsonl) if it has one per line",
     ),
     "a quote": (
         ["profile", "quote.csv", "--text-column", "body"],

@@ -203,6 +203,8 @@ def _at_address(
         yield source, info.get("size") == 0
 
 
+_OF_TEXT = (".text", ".raw", ".tokens")
+"""Endings of text, as of WikiText; files in folders may have them for other reasons."""
 _OF_ARCHIVES = (".tar", ".tgz", ".zip", ".7z", ".rar")
 """Endings of files that are refused when they are read."""
 
@@ -212,7 +214,7 @@ def _warn_of_ending(
 ) -> None:
     """Warn of a file that is read as lines of text because its ending says nothing."""
     known = ending(PurePath(source.path))
-    if input_format is None and known and known not in {*ENDINGS, *_OF_ARCHIVES}:
+    if input_format is None and known and known not in {*ENDINGS, *_OF_TEXT, *_OF_ARCHIVES}:
         on_warning(
             Finding(
                 "corpus/read-as-lines",
