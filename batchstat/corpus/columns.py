@@ -9,6 +9,13 @@ from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
 from batchstat.corpus.records_path import NOTHING_INSIDE, Inside
 from batchstat.errors import ColumnError, InputError
 
+_OTHER_NAMES = frozenset(
+    (
+        *("id", "label", "labels", "class", "category", "tag", "target"),
+        *("lang", "language", "split", "role", "url"),
+    )
+)
+"""Names of columns that hold something else than the text of a sample."""
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
 _PREFERENCES = ("chosen", "rejected")
 """The answers of preference data, such as DPO trains on."""
@@ -90,10 +97,12 @@ def _find_text_column(
     candidates = [name for name in dict.fromkeys(texts) if name not in other_columns]
     # Columns with chats hold lists, and so are not among `texts`.
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
-    # A lone text column may have any name, except beside a chat, token ids or an object with texts:
-    # there it may be an id, a source or a class.
+    chats += [name for name in inside.chats if name not in chats]
+    # A lone text column may have any name but that of a label or an id, except beside a chat, token
+    # ids or an object with texts: there it may be a source or a class.
     usual_inside = [name for name in inside.texts if name.rpartition(".")[2].lower() in TEXT_NAMES]
-    if len(candidates) != 1 or chats or usual_inside or _TOKENS_NAME in names:
+    others = bool(chats or usual_inside) or _TOKENS_NAME in names
+    if len(candidates) != 1 or others or _names_no_text(candidates[0]):
         candidates = [name for name in candidates if name.lower() in TEXT_NAMES]
     # `prompt` is a usual name of texts, but beside `completion`, or the two answers of preference
     # data, it is only a part of the sample.
@@ -102,27 +111,55 @@ def _find_text_column(
         # Raises if the column appears twice.
         _require_once(path, candidates[0], names, "--text-column")
         return candidates[0]
-    # The option that fits the columns of the file: for chats, for token ids, or for pairs.
-    remedy = f"--text-column {[*usual_inside, *inside.texts, 'NAME'][0]}"
-    if not (texts or inside.texts) and inside.words:
-        remedy = f"--words-column {inside.words[0]}"
-    if not (texts or inside.texts or inside.words) and inside.lists and options.records is None:
-        remedy = f"--records {inside.lists[0]}"
-    if chats:
-        remedy = f"--messages-column {chats[0]}"
-    if not candidates and _TOKENS_NAME in names:
-        remedy = f"--tokens-column {_TOKENS_NAME}"
     if answers:
-        remedy = f"--prompt-column prompt --completion-column {answers[0]}"
-        # Chats that begin with the prompt, beside the prompt as a text.
-        if "prompt" in texts and answers[0] in set(_PREFERENCES) - set(texts):
-            remedy = f"--messages-column {answers[0]}"
-        if len(answers) > 1:
-            remedy += f", or {answers[1]}"
+        remedy = _remedy_of_answers(answers, texts)
+    elif not candidates and _TOKENS_NAME in names:
+        remedy = f"--tokens-column {_TOKENS_NAME}"
+    else:
+        remedy = _remedy(names, texts, chats, [*usual_inside, *inside.texts], inside)
     raise InputError(
         f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}"
         f"{_first_row_hint(path, names)}"
     )
+
+
+def _remedy(
+    names: Sequence[str],
+    texts: Sequence[str],
+    chats: Sequence[str],
+    texts_inside: Sequence[str],
+    inside: Inside,
+) -> str:
+    """Return the option that fits the columns of a file: for chats, for texts inside of objects,
+    for words, or for lists of samples.
+    """
+    if chats:
+        beside = [name for name in _PREFERENCES if name in names and name not in chats]
+        left_out = f", which leaves out {' and '.join(beside)}" if beside else ""
+        return f"--messages-column {chats[0]}{left_out}"
+    if texts_inside:
+        return f"--text-column {texts_inside[0]}"
+    if inside.words and not texts:
+        return f"--words-column {inside.words[0]}"
+    if inside.may_be_alpaca:
+        return "--input-format alpaca --messages-column messages"
+    return "--text-column NAME" + (f", or --records '{inside.lists[0]}'" if inside.lists else "")
+
+
+def _remedy_of_answers(answers: Sequence[str], texts: Sequence[str]) -> str:
+    """Return the option for a prompt with a completion, or with the answers of preference data."""
+    remedy = f"--prompt-column prompt --completion-column {answers[0]}"
+    # Chats that begin with the prompt, beside the prompt as a text.
+    if "prompt" in texts and answers[0] in set(_PREFERENCES) - set(texts):
+        remedy = f"--messages-column {answers[0]}"
+    return remedy + (f", or {answers[1]}" if len(answers) > 1 else "")
+
+
+def _names_no_text(name: str) -> bool:
+    """Return whether a column has the name of a label or an id, and so is not taken for the text
+    unless it is named.
+    """
+    return name.lower() in _OTHER_NAMES or name.lower().endswith(("_id", "_label"))
 
 
 def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> None:
@@ -136,7 +173,7 @@ def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> No
     if count == 0:
         # Suggest a column of a similar name, or the only column there is.
         suggestions = get_close_matches(column, names, n=1, cutoff=0.5) or names
-        example = suggestions[0] if len(suggestions) == 1 else "NAME"
+        example = suggestions[0] if len(suggestions) == 1 and "." not in column else "NAME"
         # Other tools take two columns in one flag, `a,b`: here it is `a --text-column b`.
         both = [name.strip() for name in column.split(",")]
         if len(both) == 2 and set(both) <= set(names):
@@ -149,8 +186,13 @@ def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> No
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:20]) if names else "no columns"
+    # A first row of data may be taken for names: a text of any length.
+    shown = ", ".join(map(_shortened, names[:20])) if names else "no columns"
     return f"{shown}, … {len(names) - 20} more" if len(names) > 20 else shown
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
 
 
 def _first_row_hint(path: str, names: Sequence[str]) -> str:
@@ -164,5 +206,7 @@ def _first_row_hint(path: str, names: Sequence[str]) -> str:
     return ""
 
 
+_MOST_SHOWN = 60
+"""Characters of a name that a message shows."""
 _LONGEST_NAME = 30
 """Characters. Text with a space that is longer than this is data rather than a column name."""

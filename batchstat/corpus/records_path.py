@@ -120,27 +120,46 @@ class Inside:
     Attributes:
         texts: dotted names of texts in objects, such as `data.text`.
         words: columns with lists of texts.
-        lists: columns with lists of objects.
+        chats: columns with lists of messages.
+        lists: paths (`--records`) of other lists of objects.
+        may_be_alpaca: whether the file can be read as `--input-format alpaca`.
     """
 
     texts: Sequence[str] = ()
     words: Sequence[str] = ()
+    chats: Sequence[str] = ()
     lists: Sequence[str] = ()
+    may_be_alpaca: bool = False
 
 
 NOTHING_INSIDE = Inside()
 """Of a file without nested columns."""
 
 
-def inside_of(record: dict[str, Any]) -> Inside:
-    """Return what is inside of a record, down to three levels of its first keys."""
+def inside_of(record: dict[str, Any], path: str) -> Inside:
+    """Return what is inside of a record, down to three levels of its first keys.
+
+    Args:
+        record: the record.
+        path: where it is in its file, such as `data[]`, or empty for a line of JSON.
+    """
     first = list(record.items())[:_SHOWN]
     lists = [(name, value[0]) for name, value in first if isinstance(value, list) and value]
     return Inside(
         texts=[f"{name}.{path}" for name, value in first for path in _texts_in(value, 2)],
         words=[name for name, element in lists if isinstance(element, str)],
-        lists=[name for name, element in lists if isinstance(element, dict)],
+        chats=[name for name, element in lists if _is_message(element)],
+        lists=[
+            f"{path}.{name}".strip(".")
+            for name, element in lists
+            if isinstance(element, dict) and not _is_message(element)
+        ],
+        may_be_alpaca={"instruction", "output"} <= record.keys(),
     )
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, dict) and bool({"role", "from"} & value.keys())
 
 
 def _texts_in(value: object, depth: int) -> Iterator[str]:

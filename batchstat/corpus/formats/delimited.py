@@ -1,6 +1,6 @@
 """Comma- and tab-separated values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
@@ -11,7 +11,10 @@ from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.formats.delimited_records import (
+    SEPARATORS,
+    SHOWN_SEPARATORS,
     Dialect,
+    Record,
     Records,
     quoted_records,
     unquoted_records,
@@ -139,7 +142,9 @@ def _chunk(
                 bad[i] = BLANK
             else:
                 remedy = "quote fields that contain a separator, or fix the line"
-                if dialect.may_be_quoted and any(cell.startswith('"') for cell in row):
+                if dialect.may_be_quoted and _opens_a_quote(
+                    batch.rows[max(i - _LOOKED_AT, 0) : i + 1]
+                ):
                     remedy = "pass --quote if its fields are quoted, or fix the line"
                 message = f"the number of fields is {width}, not {len(names)}: {remedy}"
                 bad[i] = BadRecord("wrong_fields", message)
@@ -161,6 +166,14 @@ def _chunk(
     )
 
 
+def _opens_a_quote(rows: Sequence[Record]) -> bool:
+    """Return whether a field of some records begins with a quote that it does not close, so that it
+    may go on in the next lines.
+    """
+    fields = (field for row in rows if not isinstance(row, BadRecord) for field in row)
+    return any(field.startswith('"') and field.count('"') % 2 for field in fields)
+
+
 def _checked_separator(
     path: str, header: str, dialect: Dialect, records: Iterator[Records]
 ) -> Iterator[Records]:
@@ -172,16 +185,16 @@ def _checked_separator(
     first = next(records, None)
     rows = [row for row in first.rows if row and not isinstance(row, BadRecord)] if first else []
     lines = [dialect.delimiter.join(row) for row in rows[:_LOOKED_AT]]
-    for other in _SEPARATORS:
+    for other in SEPARATORS:
         count = header.count(other)
         # The text of a record may have more of them, where it is quoted.
         if count and all(line.count(other) >= count for line in lines):
-            shown = {"\t": "tab"}.get(other, f"'{other}'")
+            shown = SHOWN_SEPARATORS.get(other, f"'{other}'")
             raise InputError(
                 f"{path}: its header is one column, {short(header)}: pass --separator {shown}"
             )
     return chain([first], records) if first else records
 
 
-_SEPARATORS, _LOOKED_AT = (",", ";", "\t", "|"), 100
-"""What separates fields in files that people have, and the records in which it is looked for."""
+_LOOKED_AT = 100
+"""Records in which another separator is looked for, or a quote that is opened and not closed."""

@@ -99,6 +99,8 @@ def quoted_records(
     lines = _RecordLines(read_raw_lines(opened, skip=options.on_error == "skip"))
     while lines.fill():
         # A header such as `text, label`: a blank follows every separator of the file.
+        if lines.lines_read == 0 and options.separator is None:
+            _refuse_separator(opened.path, lines.left_if_short(), dialect)
         if lines.lines_read == 0 and options.header:
             skips_blanks = _has_blanks(lines.left_if_short(), dialect.delimiter)
             dialect = replace(dialect, skips_blanks=skips_blanks)
@@ -113,6 +115,21 @@ def quoted_records(
                 yield batch
             raise
         yield batch
+
+
+def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None:
+    """Raise InputError for a first line of quoted fields with another separator between them, which
+    `csv` cannot parse.
+    """
+    first = next(filter(str.strip, lines), "")
+    for other in SEPARATORS:
+        if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
+            shown = SHOWN_SEPARATORS.get(other, f"'{other}'")
+            raise InputError(f"{path}: its first line has other fields: pass --separator {shown}")
+
+
+SEPARATORS, SHOWN_SEPARATORS = (",", ";", "\t", "|"), {"\t": "tab"}
+"""What separates fields in files that people have, and how messages write it."""
 
 
 def _has_blanks(lines: Sequence[str], delimiter: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from batchstat.corpus.columns import TEXT_NAMES
 from batchstat.corpus.formats.json_records import reason_of
 from batchstat.corpus.records_path import EACH
 from batchstat.errors import InputError
@@ -14,6 +15,7 @@ from batchstat.words import short
 SizedRecord: TypeAlias = tuple[object, int]
 """A record, and how many characters it has."""
 _SHOWN, _DEEPEST = 20, 6
+_ONE_SAMPLE = "put it into a list if it is a sample: a file needs one object per sample"
 
 
 def records_of_object(path: str, text: str) -> Iterator[SizedRecord]:
@@ -62,12 +64,18 @@ def _remedy(value: dict[str, object]) -> str:
     """Return the option that reads the samples of an object: where its first list of objects is,
     or for an object of objects, such as by id, all of them.
     """
+    is_sample = any(isinstance(value.get(name), str) for name in TEXT_NAMES)
+    if is_sample:
+        return _ONE_SAMPLE
+    if len(value) > _SHOWN and all(isinstance(item, list) for item in value.values()):
+        each = f"'{EACH}' if each list is a sample, or '{EACH}{EACH}' if each of their elements is"
+        return f"pass --records {each}"
     if found := _path_of_list(value):
         return f"pass --records {found}"
     objects = [item for item in value.values() if isinstance(item, dict)]
     if len(objects) == len(value) > 1:
         return f"pass --records '{EACH}' if each of them is a sample"
-    return "put it into a list if it is a sample: a file needs one object per sample"
+    return _ONE_SAMPLE
 
 
 def _path_of_list(value: object, depth: int = 0) -> str:

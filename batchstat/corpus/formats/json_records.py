@@ -14,7 +14,7 @@ from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import TEXT_NAMES, choose_columns
 from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.records_path import as_record, inside_of, with_nested
+from batchstat.corpus.records_path import EACH, as_record, inside_of, with_nested
 from batchstat.errors import InputError
 
 
@@ -153,7 +153,11 @@ class RecordCollector:
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
         # Where no value is a text, a column such as `text` is read all the same: the record is bad.
         usual_names = [name for name in record if name.lower() in TEXT_NAMES]
-        inside = inside_of(record)
+        # An element of an array, unless the file has an object on each line.
+        top = EACH if self._opened.split.source.format == "json" else ""
+        records = self._options.records
+        path = top if records is None else f"{records.removesuffix(EACH)}{EACH}"
+        inside = inside_of(record, path)
         chosen = choose_columns(
             self._opened.path, names, texts or usual_names, self._options, inside
         )

@@ -114,7 +114,7 @@ class JsonText:
         """
         while len(self._text) - self.at <= MOST_RECORD_BYTES:
             if not self._read_more(1 << 20):
-                return self._text
+                return self._text[self.at :]
         raise InputError(
             f"{self._path} is one JSON object of more than {MOST_RECORD_BYTES >> 20} MiB: say with "
             "--records where its samples are, or write one object per line"

@@ -45,7 +45,9 @@ _HEAD_LINES = 500
 _LEAST_GROUPS = 3
 """Sentences of a word on each line that tell CoNLL from a table, or from lines that look alike."""
 _IS_TAG = re.compile(r"O|[BIESLUM]-\S+").fullmatch
-_MOSTLY = 0.8
+_MOSTLY, _NEARLY_ALL = 0.8, 0.95
+_LEAST_ROWS = 5
+"""Lines with equally many tabs that make a table."""
 
 
 def _looks_like(lines: list[str], source: Source) -> str:
@@ -65,6 +67,9 @@ def _looks_like(lines: list[str], source: Source) -> str:
         return "looks like fastText: pass --input-format fasttext"
     if filled[0].startswith(DOCUMENT) or _are_words_with_tags(lines):
         return "looks like CoNLL, with a word on each line: pass --input-format conll"
+    tabs = [line.count("\t") for line in filled]
+    if len(filled) >= _LEAST_ROWS and tabs[0] and tabs.count(tabs[0]) > _NEARLY_ALL * len(filled):
+        return f"has {tabs[0] + 1} fields between tabs on each line: pass --input-format tsv"
     return ""
 
 

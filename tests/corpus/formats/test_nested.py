@@ -111,6 +111,9 @@ def test_tables_as_pandas_writes_them(tmp_path_factory, rows):
     for orient, options in read.items():
         frame.to_json(folder / f"{orient}.json", orient=orient)
         assert texts_of(folder / f"{orient}.json", **options) == expected
+        marked = f"\ufeff {frame.to_json(orient=orient)}\n"  # with a byte-order mark
+        (folder / "marked.json").write_text(marked, encoding="utf-8")
+        assert texts_of(folder / "marked.json", **options) == expected
 
 
 @pytest.mark.parametrize(

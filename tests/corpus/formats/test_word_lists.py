@@ -156,6 +156,7 @@ def test_what_is_no_plain_text_is_asked_about(tmp_path, content, flag):
     [
         "two words\nor more\n\nhere two\nthere two\n\nand so\non then\n\nlast one\n",
         "a\tb\nc\td\n",
+        "one\ttab\n" * 4 + "and none\n" * 4,
         "one\n\ntwo\n\nthree\n\nfour\n",
         "-- a dash\n\n__label is a word\n",
         "I O\n\nU O\n",
