@@ -58,6 +58,7 @@ def test_no_flag_of_any_message_is_left_or_takes_a_word_for_its_value():
         "json",
         "jsonl",
         "csv",
+        "tsv",
         "bfloat16",
         "sgd",
         "dask",
