@@ -20,6 +20,8 @@ _IS_INTEGRAL = re.compile(r"-?\d+\.0+").fullmatch
 _IS_NUMBER = re.compile(r"-?\d+").fullmatch
 _ARE_NUMBERS = re.compile(r"\d+(, ?\d+)+").fullmatch
 _OF_INDICATORS = {"0", "1"}
+_LONGEST_LIST = 100_000
+"""Characters of a text that is parsed as a list: thousands of classes have fewer."""
 
 
 def label_text(label: Any) -> str | None:
@@ -89,7 +91,7 @@ def _listed_classes(names: Sequence[str]) -> list[list[str] | None]:
 
 
 def _in_brackets(name: str) -> list[str] | None:
-    if not (name.startswith("[") and name.endswith("]")):
+    if not (name.startswith("[") and name.endswith("]")) or len(name) > _LONGEST_LIST:
         return None
     try:
         values = ast.literal_eval(name)
