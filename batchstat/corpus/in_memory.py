@@ -19,6 +19,8 @@ from batchstat.corpus.records_path import is_absent, nested
 from batchstat.errors import InputError, OptionError
 from batchstat.words import short
 
+_DEEPEST = 200
+"""Levels of objects and lists in a value."""
 _CHUNK_RECORDS = 10_000
 """Limit for the records of a chunk."""
 
@@ -164,8 +166,30 @@ def _values_inside(series: Any, column: str) -> Column:
     return [None if is_absent(value) else value for value in found]
 
 
+def _is_deep(value: object) -> bool:
+    """Return whether an object is nested more deeply than `_DEEPEST`, as one that holds itself is:
+    pyarrow 26 ends the process on it.
+    """
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(_DEEPEST):
+        inner = (
+            item for each in level for item in (each.values() if isinstance(each, dict) else each)
+        )
+        # Each object once, as those that hold themselves twice would double in every round.
+        level = list({id(item): item for item in inner if isinstance(item, dict | list)}.values())
+        if not level:
+            return False
+    return True
+
+
 def _values(series: Any) -> Column:
-    """Return a column as an Arrow array, or as a list if its values are of several types."""
+    """Return a column as an Arrow array, or as a list if its values are of several types.
+
+    Raises:
+        InputError: a value that is nested too deeply.
+    """
+    if series.dtype.kind == "O" and any(map(_is_deep, series)):
+        raise InputError(f"column {str(series.name)!r} is nested too deeply")
     try:
         values = pa.array(series, from_pandas=True)
         # Chunks come from pandas' own types that are stored in Arrow.

@@ -8,6 +8,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -469,3 +470,23 @@ def test_special_tokens_of_a_pair(tmp_path, real_data):
             tokenizer=str(real_data / "tokenizers" / name),
         )
         assert made.tokenizer.special_tokens_per_sample == number
+
+
+def test_objects_that_hold_themselves_are_one_line():
+    """Only in memory: a file has an end."""
+    own: dict[str, object] = {"role": "user", "content": "a"}
+    own["more"] = own
+    frame = pd.DataFrame({"messages": [[own], 3]})  # a number keeps them objects of Python
+    with pytest.raises(batchstat.InputError, match="column 'messages' is nested too deeply"):
+        batchstat.profile(frame, messages_column="messages")
+    with pytest.raises(batchstat.InputError, match="is an object where text is expected"):
+        batchstat.profile(pd.DataFrame({"m": [own, 3]}), text_column="m.more.more")
+
+
+def test_chats_that_are_nested_too_deeply_are_one_line(tmp_path):
+    for depth in (900, 10_000):
+        inside = "[" * depth + "]" * depth
+        message = f'{{"role": "user", "content": "a", "more": {inside}}}'
+        (tmp_path / "a.jsonl").write_text(f'{{"messages": [{message}]}}\n')
+        with pytest.raises(batchstat.InputError, match="line 1: .*(nested too deeply|recursion)"):
+            batchstat.profile(tmp_path / "a.jsonl", messages_column="messages")

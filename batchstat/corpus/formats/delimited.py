@@ -1,6 +1,6 @@
 """Comma- and tab-separated values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
@@ -14,7 +14,6 @@ from batchstat.corpus.formats.delimited_records import (
     SEPARATORS,
     SHOWN_SEPARATORS,
     Dialect,
-    Record,
     Records,
     quoted_records,
     unquoted_records,
@@ -141,11 +140,10 @@ def _chunk(
             elif not row:
                 bad[i] = BLANK
             else:
+                # The same words whatever else is in the chunk, so that splits change no message.
                 remedy = "quote fields that contain a separator, or fix the line"
-                if dialect.may_be_quoted and _opens_a_quote(
-                    batch.rows[max(i - _LOOKED_AT, 0) : i + 1]
-                ):
-                    remedy = "pass --quote if its fields are quoted, or fix the line"
+                if dialect.may_be_quoted:
+                    remedy = "pass --quote if fields are quoted, or fix the line"
                 message = f"the number of fields is {width}, not {len(names)}: {remedy}"
                 bad[i] = BadRecord("wrong_fields", message)
     # Only chats have tools and settings, and no cell holds a chat.
@@ -164,14 +162,6 @@ def _chunk(
         bad=bad,
         count_before=opened.lines_before,
     )
-
-
-def _opens_a_quote(rows: Sequence[Record]) -> bool:
-    """Return whether a field of some records begins with a quote that it does not close, so that it
-    may go on in the next lines.
-    """
-    fields = (field for row in rows if not isinstance(row, BadRecord) for field in row)
-    return any(field.startswith('"') and field.count('"') % 2 for field in fields)
 
 
 def _checked_separator(
@@ -197,4 +187,4 @@ def _checked_separator(
 
 
 _LOOKED_AT = 100
-"""Records in which another separator is looked for, or a quote that is opened and not closed."""
+"""Records in which another separator is looked for."""
