@@ -3,9 +3,11 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from batchstat.errors import InputError
 from batchstat.profiling.executors.executor import CountingExecutor
@@ -53,7 +55,7 @@ def processes(workers: int, splits: int) -> CountingExecutor:
             with _closing(pool):
                 yield pool
         except BrokenExecutor:
-            if any(process.exitcode == _NO_GUARD for process in spawning.started):
+            if _NO_GUARD in _exit_codes(spawning.started):
                 raise InputError(
                     "processes run a script again from its beginning: put what it does under "
                     'if __name__ == "__main__":, or use executor="threads"'
@@ -63,6 +65,21 @@ def processes(workers: int, splits: int) -> CountingExecutor:
     return CountingExecutor("processes", start, n_processes, threads_each)
 
 
+def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
+    """Return the exit code of each process of a broken pool; None for one that does not end soon.
+
+    That one has ended is known before its code is: another thread of the pool waits for it, too,
+    and only one of the two is told the code at first.
+    """
+    until = time.monotonic() + _SECONDS_TO_END
+    while (codes := [each.exitcode for each in processes]).count(None):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.01)
+    return codes
+
+
+_SECONDS_TO_END = 2
 _NO_GUARD = 94
 """Exit code of a process if the user's script has no main guard. No signal and no other error of
 batchstat ends a process with this code.
