@@ -150,11 +150,13 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         content = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
         # Several nodes may share the folder: the first one writes the facts, for its user alone to
-        # read (0o600).
+        # read (0o600). Another one may look at them at the same time: it sees all of them, or none.
         if not (path / RUN_FILE).exists():
-            file = os.open(path / RUN_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            written = path / f"{RUN_FILE}.{secrets.token_hex(4)}"
+            file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as stream:
                 json.dump(content, stream, indent=2)
+            written.replace(path / RUN_FILE)
     except OSError as error:
         raise InputError(f"cannot write to {path.as_posix()}: {error.strerror}") from None
 

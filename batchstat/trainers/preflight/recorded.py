@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import InputError, OptionError, arguments_named
+from batchstat.errors import BatchstatError, InputError, OptionError, arguments_named
 from batchstat.findings import Finding
 from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
@@ -155,12 +155,19 @@ def record(
             "several ranks: begin to record after torch.distributed is initialized, or run the "
             "command that starts them by batchstat run"
         )
-    folder = folder_of(output, DEFAULT_FOLDER, (), None)
-    # Only the first rank prepares the folder; the others get its orders.
-    own_orders = _begin_run(folder, (), dry_run, steps, no_weights=False) if rank == 0 else None
+    own_orders: Orders | BatchstatError | None = None
+    # Only the first rank looks at the folder and prepares it; the others get its orders, or its
+    # error. They would take what it has just written there for the recording of another run.
+    if rank == 0:
+        try:
+            folder = folder_of(output, DEFAULT_FOLDER, (), None)
+            own_orders = _begin_run(folder, (), dry_run, steps, no_weights=False)
+        except BatchstatError as error:
+            own_orders = error
     orders = _orders_of_first_rank(own_orders)
     recorder, patches = record_here(orders)
-    run_here = Run(folder=folder.path, run_id=orders.run_id)
+    path = DEFAULT_FOLDER if output is None else Path(output)
+    run_here = Run(folder=path, run_id=orders.run_id)
     try:
         yield run_here
     except Stopped:  # the recorder has seen all steps that it is to record
@@ -219,18 +226,23 @@ def _is_together() -> bool:
     return bool(distributed.is_available() and distributed.is_initialized())
 
 
-def _orders_of_first_rank(orders: Orders | None) -> Orders:
+def _orders_of_first_rank(orders: Orders | BatchstatError | None) -> Orders:
     """Return the orders of the first rank on every rank. The ranks wait for each other here.
 
     Args:
-        orders: of this rank; on other ranks than the first they are replaced, and may be None.
-    """
-    from torch import distributed
+        orders: of this rank, or why it has none; on other ranks than the first they are replaced,
+            and may be None.
 
+    Raises:
+        BatchstatError: that of the first rank, on every rank.
+    """
     _, world_size = ranks()
-    if orders is not None and world_size == 1:  # there may be no torch.distributed
-        return orders
     shared: list[Any] = [orders]  # on other ranks, replaced by the first rank's
-    distributed.broadcast_object_list(shared)
-    distributed.barrier()
+    if world_size > 1:  # else there may be no torch.distributed
+        from torch import distributed
+
+        distributed.broadcast_object_list(shared)
+        distributed.barrier()
+    if isinstance(shared[0], BatchstatError):
+        raise shared[0]
     return cast("Orders", shared[0])

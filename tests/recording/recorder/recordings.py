@@ -83,14 +83,17 @@ def record_on_two_ranks(warm_python: WarmPython, folder: Path, tried: Sequence[T
     script = folder / "ranks.py"
     script.write_text(
         f"""
-import json, sys
+import json, os, sys, time
 from pathlib import Path
 from torch import distributed
 sys.path[:0] = {[str(HERE), *map(str, PATHS)]}
 from recordings import record_case
 
 distributed.init_process_group("gloo")
+os.environ.pop("TORCHELASTIC_RUN_ID", None)  # as without torchrun: nothing tells the ranks an id
 for case, name, dry_run in json.loads({json.dumps(tried)!r}):
+    # The first rank has prepared the folder before the other comes to it.
+    time.sleep(0.5 * distributed.get_rank())
     record_case(case, Path(name), dry_run=dry_run)
 """
     )
