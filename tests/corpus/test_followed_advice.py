@@ -65,6 +65,10 @@ def test_a_csv_of_quoted_fields_between_tabs(tmp_path):
         batchstat.profile(tmp_path / "a.csv")
     profile = batchstat.profile(tmp_path / "a.csv", separator="tab", text_column="text")
     assert batchstat.read_samples(profile) == [{"text": "a, b"}]
+    # Quotes around a semicolon inside of a text say nothing of the separator.
+    (tmp_path / "b.csv").write_text('say ";" please,1\nfine,0\n')
+    profile = batchstat.profile(tmp_path / "b.csv", header=False, text_column=0)
+    assert batchstat.read_samples(profile) == [{"text": 'say ";" please'}, {"text": "fine"}]
 
 
 def test_each_message_leads_one_level_down_a_squad(tmp_path):

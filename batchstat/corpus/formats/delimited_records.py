@@ -122,7 +122,8 @@ def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None
     `csv` cannot parse.
     """
     first = next(filter(str.strip, lines), "")
-    for other in SEPARATORS:
+    # A text may have such quotes in it, which say nothing: the first field has to be quoted.
+    for other in SEPARATORS if first.startswith('"') else ():
         if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
             shown = SHOWN_SEPARATORS.get(other, f"'{other}'")
             raise InputError(f"{path}: its first line has other fields: pass --separator {shown}")
