@@ -92,11 +92,22 @@ _OURS = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "GITHUB_ACTIONS", "GITHUB
 for _name in _OURS:
     os.environ.pop(_name, None)
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["BATCHSTAT_CACHE_DIR"] = os.devnull  # nothing is remembered between tests
 
 
 def environment(**extra: str) -> dict[str, str]:
     """The environment of a user without a network, our own settings or anything counted before."""
-    return {**os.environ, "PYTHONIOENCODING": "utf-8", "BATCHSTAT_CACHE_DIR": os.devnull, **extra}
+    return {**os.environ, "PYTHONIOENCODING": "utf-8", **extra}
+
+
+@pytest.fixture(scope="module")
+def no_text_is_few():
+    """The faster ways of counting, also of texts so few that `token_lengths` would use none."""
+    from batchstat.tokenization import token_lengths
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(token_lengths, "_FEW_BYTES", -1)
+        yield
 
 
 @pytest.fixture

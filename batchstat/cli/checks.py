@@ -18,8 +18,9 @@ from batchstat.cli.streams import say
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.findings import Finding
-from batchstat.gate.check import DEFAULT_CURRENT, check, measure_report
+from batchstat.gate.check import check, measure_report
 from batchstat.gate.outcome import Check, CheckedReport
+from batchstat.planning.settings import DEFAULT_CURRENT
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile

@@ -7,16 +7,12 @@ from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from batchstat.calibration.known_models import known_shape
-from batchstat.cli.weights import with_inlined_weights
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import BatchstatError, InputError, OptionError, unknown
 from batchstat.findings import known_ids
 from batchstat.gate.limits import Limit, read_limits
 from batchstat.parameters import whole_number
-from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.storage.addresses import as_path, check_regular
 from batchstat.storage.shown import as_shown, is_remote
 from batchstat.trainers.base.named import is_current_file
@@ -76,6 +72,8 @@ class CheckSettings:
         names = {declared.name for declared in fields(record)}
         values = {key: each.value for key, each in self.values.items() if key in names}
         if "sampler" in values:
+            from batchstat.cli.weights import with_inlined_weights
+
             values["sampler"] = with_inlined_weights(values["sampler"])
         return record(**values)
 
@@ -274,14 +272,17 @@ class _Reader:
             return tuple(map(self._from_working_folder, typed))
         if key in _PATHS:
             return as_path(self._from_working_folder(typed))
-        if key == "sampler" and (file := weights_file(typed)):  # `weights=FILE.json`
-            return typed.replace(file, self._from_working_folder(file), 1)
+        if key == "sampler":
+            from batchstat.planning.samplers.spec import weights_file
+
+            file = weights_file(typed)  # `weights=FILE.json`
+            return typed.replace(file, self._from_working_folder(file), 1) if file else typed
         # These three take a name or a path. A name stays as it is.
         is_path = (
             (key == "current" and is_current_file(self._from_working_folder(typed)))
             or (key == "tokenizer" and self._is_there(typed))
             # The name of a known model is not taken for a folder that has the same name.
-            or (key == "model" and known_shape(typed) is None and self._is_there(typed))
+            or (key == "model" and not _is_known_model(typed) and self._is_there(typed))
         )
         return self._from_working_folder(typed) if is_path else typed
 
@@ -301,6 +302,12 @@ class _Reader:
             return Path(os.path.relpath(self.folder / path)).as_posix()
         except ValueError:  # on another drive
             return (self.folder / path).as_posix()
+
+
+def _is_known_model(name: str) -> bool:
+    from batchstat.calibration.known_models import known_shape
+
+    return known_shape(name) is not None
 
 
 def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]:
@@ -361,4 +368,6 @@ def _validate(check: CheckSettings) -> None:
     current = check.values.get("current")
     # A trainer's configuration or a recording is read only when a command needs it.
     if current is not None and not is_current_file(current.value):
+        from batchstat.planning.strategies.spec import StrategySpec
+
         StrategySpec.parse(current.value).checked(settings)

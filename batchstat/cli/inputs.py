@@ -22,15 +22,14 @@ from batchstat.cli.streams import say, warn
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
 from batchstat.findings import Finding, known_ids, without_ignored
-from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
-from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import StrategySpec
+from batchstat.planning.settings import DEFAULT_CURRENT, Settings
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.named import names_configuration, names_recording
 
 if TYPE_CHECKING:
+    from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.trainers.base.setup import TrainingSetup
     from batchstat.trainers.preflight.observed import Observed
 
@@ -81,7 +80,7 @@ class Inputs(CheckSettings):
     observed: "Observed | None" = None
 
     @cached_property
-    def current(self) -> StrategySpec | None:
+    def current(self) -> "StrategySpec | None":
         """The strategy of the current setup; None if none is named, or for a recording, which has
         batches instead.
         """
@@ -89,8 +88,13 @@ class Inputs(CheckSettings):
             return None
         if self.setup is not None:
             return self.setup.batching.strategy
-        spec = self.get("current")
-        return None if spec is None else StrategySpec.parse(spec)
+        if (spec := self.get("current")) is None:
+            return None
+        from batchstat.planning.strategies.spec import (
+            StrategySpec,  # a command may need no strategy
+        )
+
+        return StrategySpec.parse(spec)
 
     @property
     def current_text(self) -> str:

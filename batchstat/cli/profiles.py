@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
@@ -17,21 +18,20 @@ from batchstat.cli.records import READING, Counting, Output, Partial
 from batchstat.errors import InputError, OptionError, message
 from batchstat.findings import Finding
 from batchstat.parameters import options_of
-from batchstat.profiling.build import count_shard, profile
-from batchstat.profiling.cache import CountCache
 from batchstat.profiling.inputs import Corpus, open_corpus
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
-from batchstat.profiling.progress_bar import shown_progress
-from batchstat.profiling.run_log import LOG
-from batchstat.profiling.run_options import RunOptions
-from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
-from batchstat.recording.run_facts import RunFacts
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
 from batchstat.storage.shown import is_remote
 from batchstat.tokenization.threads import limit_threads
+
+if TYPE_CHECKING:
+    from batchstat.profiling.cache import CountCache
+    from batchstat.profiling.run_options import RunOptions
+    from batchstat.profiling.shards import Shard, ShardSpec
+    from batchstat.recording.run_facts import RunFacts
 
 LOG_FILE = "profile.log"
 
@@ -45,6 +45,8 @@ def profile_log(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
+    from batchstat.profiling.run_log import LOG
+
     # A file at a URL cannot be appended to: its lines are collected, and written at the end.
     collected = StringIO()
     handler = logging.StreamHandler(collected) if is_remote(folder) else _LogFile(folder)
@@ -103,13 +105,20 @@ def count(
         folder: the results folder; None for a command that writes no profile.
         reuse: whether a profile in the folder may be reused.
     """
-    run, corpus = _open_corpus(inputs)
-    if reuse and not run.recount and folder is not None:
+    counting = inputs.options.read(Counting)
+    if counting != Counting():  # wrong options are refused even where nothing is counted
+        _run_options(inputs)
+    corpus = _open_corpus(inputs)
+    if reuse and not counting.no_cache and folder is not None:
         # Counted below if the folder has no profile that this version can read.
         with suppress(InputError, OSError):
             stored = load_profile(folder)
             if same_input(stored, corpus):
                 return stored, True
+    from batchstat.profiling.build import profile
+    from batchstat.profiling.progress_bar import shown_progress
+
+    run = _run_options(inputs)
     cache = _count_cache(run, folder)
     # A log of one split would say no more than how the run ended.
     log_folder = folder if len(corpus.splits) > 1 else None
@@ -118,9 +127,12 @@ def count(
         return profile(corpus, **vars(run)), False
 
 
-def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
+def shard(inputs: Inputs, spec: "ShardSpec", folder: Path) -> "Shard":
     """Count one shard of a corpus, and store the counts of its splits in a folder of its own."""
-    run, corpus = _open_corpus(inputs)
+    from batchstat.profiling.build import count_shard
+    from batchstat.profiling.progress_bar import shown_progress
+
+    run, corpus = _run_options(inputs), _open_corpus(inputs)
     if corpus.reads_standard_input:  # which another machine, with another shard, cannot read
         raise OptionError("standard input cannot be sharded: name files")
     if run.count_cache is not None:
@@ -130,8 +142,11 @@ def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
         return count_shard(corpus, spec, replace(run, count_cache=cache, on_progress=on_progress))
 
 
-def _open_corpus(inputs: Inputs) -> tuple[RunOptions, Corpus]:
-    """Return the options with which a command counts, and the corpus that it counts."""
+def _run_options(inputs: Inputs) -> "RunOptions":
+    """Return the options with which a command counts. Raises OptionError."""
+    from batchstat.profiling.cache import CountCache
+    from batchstat.profiling.run_options import RunOptions
+
     counting = inputs.options.read(Counting)
     run = RunOptions(
         executor=counting.executor or "auto",
@@ -144,6 +159,11 @@ def _open_corpus(inputs: Inputs) -> tuple[RunOptions, Corpus]:
     )
     if run.workers is not None:
         limit_threads(run.workers)  # tokenizers obey only what is set before they first count
+    return run
+
+
+def _open_corpus(inputs: Inputs) -> Corpus:
+    """Return the corpus that a command counts."""
     options = inputs.reading
     corpus = open_corpus(
         inputs.corpus,
@@ -151,15 +171,16 @@ def _open_corpus(inputs: Inputs) -> tuple[RunOptions, Corpus]:
         inputs.get("tokenizer"),
         inputs.get("chat_template"),
         inputs.warn,
-        allow_empty=run.allow_partial,
+        allow_empty=inputs.options.read(Partial).allow_partial,
+        fresh=inputs.options.read(Counting).no_cache,
     )
     if corpus.reads_standard_input and options.input_format is None:
         lines = "standard input is read as lines of text; use --input-format for another format"
         inputs.warn(Finding("corpus/read-as-lines", lines))
-    return run, corpus
+    return corpus
 
 
-def _count_cache(run: RunOptions, folder: Path | None) -> CountCache | None:
+def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
     """Return where the counts of splits are stored, so that the next run need not count them: the
     folder of `--count-cache`; for Dask, whose workers must reach it, the results folder; else the
     user's cache. None stores them nowhere beyond the run.
@@ -172,6 +193,8 @@ def _count_cache(run: RunOptions, folder: Path | None) -> CountCache | None:
         OptionError: Dask without a folder.
         InputError: the folder is not writable.
     """
+    from batchstat.profiling.cache import CountCache
+
     if run.count_cache is not None:
         run.count_cache.try_writing("pass another folder with --count-cache")
         return run.count_cache
@@ -190,12 +213,15 @@ def _count_cache(run: RunOptions, folder: Path | None) -> CountCache | None:
     return cache
 
 
-def _cache_in_results(folder: Path) -> CountCache:
+def _cache_in_results(folder: Path) -> "CountCache":
     """Return the count cache in a results folder.
 
     Raises:
         InputError: it is not writable.
     """
+    from batchstat.profiling.cache import CountCache
+    from batchstat.profiling.shards import SPLITS_FOLDER
+
     cache = CountCache.at(folder / SPLITS_FOLDER)
     cache.try_writing("pass another folder with -o")
     return cache
@@ -216,7 +242,7 @@ class FoundProfile:
     profile: Profile
     version: str
     changes: tuple[str, ...] = ()
-    run: RunFacts | None = None
+    run: "RunFacts | None" = None
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

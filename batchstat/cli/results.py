@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,11 @@ from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, warn, wrote_line
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
-from batchstat.errors import BatchstatError
 from batchstat.findings import Finding
-from batchstat.lengths.max_length import USUAL_BATCH_SIZE
+from batchstat.lengths.max_length import USUAL_BATCH_SIZE, usual_padding
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
-from batchstat.render.screens.recording import recorded_identity
-from batchstat.simulation.compare.compare import simulate
 from batchstat.storage.result_files import (
     LENGTHS_FILE,
     PROFILE_FILE,
@@ -36,10 +33,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from batchstat.render.plots.pictures import Result
-
-
-_MOST_SIMULATED = 10_000_000
-"""Samples of a corpus that is simulated in some seconds, which may be added to a count."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +79,17 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
 
 
 def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
-    """Store the results of a command, and print them below a heading that names the profile or the
-    recording. Beside JSON, which is alone on standard output, the heading is on standard error.
+    """Print the results of a command below a heading that names the profile or the recording, then
+    store them, since its plots take longer than all else. Beside JSON, which is alone on standard
+    output, the heading is on standard error.
     """
-    files = store(found, result, output)
     target = console()
-    subject = (
-        identity(found.profile, datetime.now(UTC))
-        if found.run is None
-        else recorded_identity(found.run, found.profile)
-    )
+    if found.run is None:
+        subject = identity(found.profile, datetime.now(UTC))
+    else:
+        from batchstat.render.screens.recording import recorded_identity
+
+        subject = recorded_identity(found.run, found.profile)
     heading = render(subject, target)
     if output.as_json:
         say(heading.rstrip())
@@ -103,25 +97,25 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     else:
         emit(heading + render(result.screen, target), sys.stdout.encoding)
     warn(*result.warnings)
-    say(wrote_line(files, output.output))
+    say(wrote_line(store(found, result, output), output.output))
     write_page(output, result.page)
 
 
 def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
-    """Write a profile and show it: its lengths, the padding of usual batches, what to run next."""
-    files = profile_files(profile, output)
-    with only_writer(output.output):
-        write_files(output.output, files, remove=outdated_files(output.output, files))
+    """Show a profile: its lengths, the padding of usual batches, what to run next; then write it,
+    since its plots take longer than all else.
+    """
     command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
-    padding = None
-    if not output.as_json or output.html is not None:  # only screens and pages show it
-        padding = _usual_padding(inputs, profile)
+    padding = _usual_padding(inputs, profile)
     if output.as_json:
         emit(to_text(profile_document(profile)))
     else:
         target = console()
         emit(render(profile_screen(profile, target, padding, command), target), sys.stdout.encoding)
     inputs.warn(*maximum_findings(profile), *profile_findings(profile))
+    files = profile_files(profile, output)
+    with only_writer(output.output):
+        write_files(output.output, files, remove=outdated_files(output.output, files))
     say(wrote_line(files, output.output))
 
     def page() -> str:
@@ -133,16 +127,12 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
 
 
 def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:
-    """Return the padding ratio of batches that most trainers make: of 8 samples, padded to the
-    longest. None if the settings allow no such batches, or the corpus takes too long.
+    """Return the padding ratio of batches that most trainers make: of 8 random samples, padded to
+    the longest. None if the settings leave no sample.
     """
-    if len(profile) > _MOST_SIMULATED:
-        return None
-    try:
-        settings = replace(inputs.settings, batch_size=USUAL_BATCH_SIZE)
-        return simulate(profile, "static", settings).row.counts.padding_ratio
-    except BatchstatError:  # for example, an order that needs classes
-        return None
+    basis = inputs.settings.resolve(profile.stats.max, profile.stated_max)
+    trained = profile.stats.cut(basis.max_length, basis.overflow)
+    return usual_padding(trained) if trained.count else None
 
 
 def plot_files(plotted: "Result | None", output: Output) -> dict[str, bytes]:

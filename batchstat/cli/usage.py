@@ -3,6 +3,7 @@
 import sys
 from collections import UserDict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from typer import CallbackParam, Context, Exit, Option, Typer, TyperException
@@ -56,11 +57,33 @@ class _Usage:
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             emit(help_page(self, ctx, everything=False), sys.stdout.encoding)
             raise Exit(_WRONG_USAGE)
+        for parameter in self.params:
+            parameter.process_value = partial(_converted, parameter)
         try:
             words_left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except TyperException as error:
             raise OptionError(_explained(error, self, ctx.command_path)) from None
         return words_left
+
+
+def _converted(parameter: Any, context: Any, value: Any) -> Any:
+    """Return the value of an option as the command gets it: by the option's own parser where it has
+    one, else as it is written; None where it is not given.
+
+    typer would first make a schema of pydantic for every option of a command, given or not, which
+    takes a fourth of a short one.
+
+    Args:
+        parameter: typer's object of the option.
+        context: typer's context.
+        value: text, a list of texts or a bool; None where the option is not given.
+    """
+    if value is None and parameter.required:
+        return type(parameter).process_value(parameter, context, value)  # which raises
+    parser = parameter.type_descriptor.parameter_info.parser
+    if value is not None and parser is not None:
+        value = parser(value)
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
 class Command(_Usage, TyperCommand):

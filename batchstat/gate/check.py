@@ -16,7 +16,7 @@ from batchstat.gate.paths import value_at
 from batchstat.gate.remedies import Written, corpus_remedy, find_remedy
 from batchstat.gate.trials import Trial, TrialSimulator
 from batchstat.parameters import checks_keywords
-from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.planning.settings import DEFAULT_CURRENT, Settings, SettingsOptions
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.compare import simulate
@@ -26,9 +26,6 @@ from batchstat.storage.addresses import as_path
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
 from batchstat.trainers.preflight.named import trained_today
-
-DEFAULT_CURRENT = "static"
-"""The current setup where none is named, as in a comparison."""
 
 
 @checks_keywords(Settings)

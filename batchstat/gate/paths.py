@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from batchstat.documents.comparison import Report
 from batchstat.documents.parts import Kind, Part, parts
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.quantities import Number
@@ -39,8 +38,7 @@ def kind_at(path: str) -> Kind:
     Raises:
         OptionError: no report has a number at this path.
     """
-    # What the report declares, as a tree of parts.
-    part: Part | None = parts(Report)
+    part: Part | None = _declared()
     for step in _steps(path):
         part = None if part is None else _part_below(part, step)
     if part is None:
@@ -52,7 +50,14 @@ def kind_at(path: str) -> Kind:
 
 def numbers() -> Iterator[tuple[str, Kind]]:
     """Yield every number of a report, with its path; `[]` for the elements of a list."""
-    yield from _numbers(parts(Report), "")
+    yield from _numbers(_declared(), "")
+
+
+def _declared() -> Part:
+    """Return what the report declares, as a tree of parts."""
+    from batchstat.documents.comparison import Report  # which a command without limits needs not
+
+    return parts(Report)
 
 
 def _numbers(part: Part, path: str) -> Iterator[tuple[str, Kind]]:
@@ -72,7 +77,7 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
         InputError: the report has none, such as the share of a class that does not occur.
     """
     value: Any = report
-    part: Part | None = parts(Report)
+    part: Part | None = _declared()
     for step in _steps(path):
         # Both go one step down: `part` in what the report declares, `value` in what it holds.
         part = None if part is None else _part_below(part, step)

@@ -6,10 +6,10 @@ from typing import Any, Unpack
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baselines, save_baselines
-from batchstat.gate.check import DEFAULT_CURRENT, measure_trained
+from batchstat.gate.check import measure_trained
 from batchstat.gate.limits import Limit, read_limits
 from batchstat.parameters import checks_keywords
-from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.planning.settings import DEFAULT_CURRENT, Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.named_rows import Row
 from batchstat.storage.addresses import as_path

@@ -87,9 +87,20 @@ def batch_cost(stats: LengthStats, max_length: int) -> float:
     """Return the expected width of a batch of `USUAL_BATCH_SIZE` random samples, padded to its
     longest one and truncated to `max_length`.
     """
-    # The longest of k samples is at most x with the k-th power of the share of samples that are.
-    at_most = (np.cumsum(stats.counts) / stats.count) ** USUAL_BATCH_SIZE
-    return float(np.minimum(stats.values, max_length) @ np.diff(at_most, prepend=0.0))
+    # All of k samples are among the `n` that are no longer than a value: the first with probability
+    # n / count, the next with (n - 1) / (count - 1), and so on.
+    n = np.cumsum(stats.counts)
+    drawn = range(min(USUAL_BATCH_SIZE, stats.count))
+    none_longer = np.prod([np.maximum(n - i, 0) / (stats.count - i) for i in drawn], axis=0)
+    return float(np.minimum(stats.values, max_length) @ np.diff(none_longer, prepend=0.0))
+
+
+def usual_padding(stats: LengthStats) -> float:
+    """Return the expected padding ratio of batches of `USUAL_BATCH_SIZE` random samples, padded to
+    their longest one.
+    """
+    width = batch_cost(stats, stats.max)
+    return 1 - stats.sum / stats.count / width if width else 0.0
 
 
 def outliers_of(stats: LengthStats) -> Outliers | None:

@@ -32,6 +32,12 @@ from batchstat.words import short
 if TYPE_CHECKING:
     from batchstat.planning.samplers.base import Sampler
 
+_NO_SAMPLER = "none"
+"""The sampler that draws every sample once."""
+
+DEFAULT_CURRENT = "static"
+"""The current setup where none is named."""
+
 DEFAULT_BUDGET = 16_384
 """Total tokens per batch where neither a budget nor a batch size is given."""
 
@@ -170,7 +176,7 @@ class Settings:
     pad_to_multiple_of: int = _batching(1, "Round row widths up to a multiple of N tokens.")
     drop_last: bool = _batching(False, "Drop an incomplete last batch.", None)
     sampler: str = option(
-        "none",
+        _NO_SAMPLER,
         "How an epoch samples classes, such as downsampling, count=N or weights=A:1,B:3; "
         "`batchstat explain sampler` names all.",
         "Classes",
@@ -202,7 +208,8 @@ class Settings:
             )
         # Samplers such as per-batch draw whole batches in sequence. Their size is the sampler's,
         # and another order would tear the batches apart.
-        drawn_size = self.class_sampler.batch_size
+        # The default is not parsed: what parses samplers takes a tenth of a short command to load.
+        drawn_size = None if self.sampler == _NO_SAMPLER else self.class_sampler.batch_size
         if drawn_size is not None and self.order not in SHUFFLED:
             raise OptionError(
                 f"order={self.order}: {self.sampler} defines its own order: remove it"

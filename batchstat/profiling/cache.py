@@ -31,6 +31,7 @@ from batchstat.storage.addresses import (
 )
 from batchstat.storage.sealed_records import decoded
 from batchstat.storage.shown import as_shown, is_remote, one_line
+from batchstat.tokenization.loading.remembered import ENDING as OF_TOKENIZERS
 
 MOST_BYTES = 1 << 30
 """Size limit of the cache folder; beyond it, the least recently used entries are evicted."""
@@ -218,7 +219,7 @@ class CountCache:
         try:
             for path in self.folder.iterdir():
                 # Processes that were killed leave tasks and temporary files.
-                if path.name.endswith((_ENDING, TASK_ENDING, ".tmp")):
+                if path.name.endswith((_ENDING, OF_TOKENIZERS, TASK_ENDING, ".tmp")):
                     with suppress(OSError):  # another process may delete it in the meantime
                         state = path.stat()
                         entries.append((state.st_mtime_ns, state.st_size, path))

@@ -15,9 +15,7 @@ from batchstat.errors import ColumnError, InputError, OptionError
 from batchstat.findings import Finding, warn_in_python
 from batchstat.storage.shown import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.chats.chat import with_chat_template
-from batchstat.tokenization.chats.instructions import with_instructions
-from batchstat.tokenization.loading.load import as_tokenizer
+from batchstat.tokenization.loading.load import as_tokenizer, recalled
 from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -57,6 +55,7 @@ def open_corpus(
     on_warning: Callable[[Finding], object] = warn_in_python,
     *,
     allow_empty: bool = False,
+    fresh: bool = False,
 ) -> Corpus:
     """Find the files of a corpus, and load the tokenizer that counts them.
 
@@ -67,6 +66,7 @@ def open_corpus(
         chat_template: file with a template for chats; None for the tokenizer's own.
         on_warning: called with each warning.
         allow_empty: whether files without content are allowed.
+        fresh: whether to load the tokenizer where it is remembered, and not to remember it.
 
     Raises:
         OptionError, InputError: as in `find_sources` and `tokenizer_for`.
@@ -76,9 +76,13 @@ def open_corpus(
     # The first records are read in two cases: where the tokenizer takes seconds to load, so that a
     # missing column is an error before that; and where only they tell whether prompts and
     # completions are texts or chats.
-    if tokenizer not in (None, BUILTIN) or options.content == "completion":
+    if isinstance(tokenizer, str) and not fresh:
+        tokenizer = recalled(tokenizer) or tokenizer
+    if isinstance(tokenizer, str) or options.content == "completion":
         is_chat = begins_with_chats(sources[0], options) or is_chat
-    counter = tokenizer_for(options, tokenizer, chat_template, sources, is_chat=is_chat)
+    counter = tokenizer_for(
+        options, tokenizer, chat_template, sources, is_chat=is_chat, fresh=fresh
+    )
     return Corpus(sources, options, counter)
 
 
@@ -152,6 +156,7 @@ def tokenizer_for(
     sources: Sequence[Source] = (),
     *,
     is_chat: bool = False,
+    fresh: bool = False,
 ) -> Tokenizer | None:
     """Check the options that depend on the content of a corpus, and return the tokenizer that
     counts it; None if it has tokens or lengths instead of texts.
@@ -162,6 +167,7 @@ def tokenizer_for(
         chat_template: file with a template for chats; None for the tokenizer's own.
         sources: its files; empty for a table in memory.
         is_chat: whether its samples are chats.
+        fresh: see `open_corpus`.
 
     Raises:
         OptionError: a tokenizer, chat template or other option that has no effect here.
@@ -188,11 +194,17 @@ def tokenizer_for(
                 raise OptionError(f"{name} is for texts, but {precounted} has none: remove it")
         return None
     # Then the tokenizer is loaded, and told how the samples are tokenized.
-    loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer)
+    loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer, fresh=fresh)
     # Some trainers tokenize an instruction and its answer each by itself, and join their tokens.
     if options.tokenize_apart:
+        from batchstat.tokenization.chats.instructions import with_instructions
+
         return with_instructions(loaded)
-    return with_chat_template(loaded, chat_template, options.turn_ends) if is_chat else loaded
+    if is_chat:
+        from batchstat.tokenization.chats.chat import with_chat_template  # loads jinja2
+
+        return with_chat_template(loaded, chat_template, options.turn_ends)
+    return loaded
 
 
 def _check_formats(options: CorpusOptions, formats: set[str]) -> None:

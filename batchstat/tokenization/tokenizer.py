@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,13 @@ from batchstat.corpus.content import (
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.tokenization.chats.chat_template import Locate
 from batchstat.tokenization.chats.prompts import count_completions
 from batchstat.tokenization.counting.count_check import MiscountError, counting_after
 from batchstat.tokenization.counting.panics import panics_as_errors
-from batchstat.tokenization.encoder import Encoder
+
+if TYPE_CHECKING:
+    from batchstat.tokenization.chats.chat_template import Locate
+    from batchstat.tokenization.encoder import Encoder
 
 TOGETHER_BYTES = 8 << 20
 """Bytes of texts that are counted together by a faster way: many pieces repeat in so much text, and
@@ -98,10 +100,10 @@ class Tokenizer:
     special_tokens_per_pair: int
     max_length: int | None
     library: str
-    load: Callable[[], Encoder]
+    load: "Callable[[], Encoder]"
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
     render_chats: Callable[[list[Any]], list[str]] | None = None
-    mark_chats: Callable[[list[Any], Locate], list[bytes]] | None = None
+    mark_chats: "Callable[[list[Any], Locate], list[bytes]] | None" = None
     split_chats: Callable[[list[Any]], list[tuple[str, str]]] | None = None
     left_out: Callable[[list[Message], TemplateInputs], Collection[str]] | None = None
     count_instructions: Callable[[Encode, list[Any]], Ints] | None = None
@@ -115,7 +117,7 @@ class Tokenizer:
         return f"sha256:{hashlib.sha256(self.define().encode()).hexdigest()}"
 
     @cached_property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> "Encoder":
         """What counts, loaded when it is first asked for."""
         return self.load()
 

@@ -23,11 +23,13 @@ import batchstat
 from batchstat.corpus.content import Texts
 from batchstat.errors import InputError
 from batchstat.tokenization import builtin, threads
+from batchstat.tokenization import token_lengths as token_lengths_module
 from batchstat.tokenization.counting import count_check, engine_counter
 from batchstat.tokenization.counting import piece_counter as piecewise
 from batchstat.tokenization.counting.safe_cuts import find_cuts
-from batchstat.tokenization.loading.load import load_tokenizer
+from batchstat.tokenization.loading.load import backend_of, load_tokenizer
 from conftest import SAMPLE_DATA, environment
+from small_tokenizers import FAMILIES, trained
 from tables import in_turn
 
 LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
@@ -149,6 +151,75 @@ def test_what_is_no_text(texts, message):
         batchstat.token_lengths(texts)
 
 
+@settings(max_examples=60)
+@given(
+    texts=st.lists(st.text("the cat's\n é<s>", max_size=30), max_size=6),
+    family=st.sampled_from([*FAMILIES]),
+    truncation=st.none() | st.integers(4, 9),
+    is_padding=st.booleans(),
+    splits_special_tokens=st.booleans(),
+)
+def test_few_texts_are_counted_as_many(
+    texts, family, truncation, is_padding, splits_special_tokens
+):
+    """By the tokenizer itself, which stays as it is: it truncates and pads as before."""
+    given_one = trained(*FAMILIES[family])
+    given_one.encode_special_tokens = splits_special_tokens
+    whole = [len(each) for each in given_one.encode_batch_fast(texts)]
+    if truncation is not None:
+        given_one.enable_truncation(truncation)
+    if is_padding:
+        given_one.enable_padding(length=40)
+    before = given_one.to_str(), given_one.encode_special_tokens
+    assert batchstat.token_lengths(texts, given_one).tolist() == whole
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(token_lengths_module, "_FEW_BYTES", -1)
+        assert batchstat.token_lengths(texts, given_one).tolist() == whole
+    assert (given_one.to_str(), given_one.encode_special_tokens) == before
+
+
+class _ByBlanks:
+    def pre_tokenize(self, text) -> None:
+        text.split(lambda _, part: part.split(" ", "isolated"))
+
+
+@pytest.mark.usefixtures("no_text_is_few")
+def test_a_part_that_is_written_in_python():
+    """It has no definition, by which its counts could be stored: the tokenizer itself is called."""
+    from transformers import PreTrainedTokenizerFast
+
+    fast = PreTrainedTokenizerFast(tokenizer_object=own())
+    by_blanks = tokenizers.pre_tokenizers.PreTokenizer.custom(_ByBlanks())
+    fast.backend_tokenizer.pre_tokenizer = by_blanks
+    texts = ["the cat", "sat on  a mat"]
+    whole = [len(ids) for ids in fast(texts)["input_ids"]]
+    assert batchstat.token_lengths(texts, fast).tolist() == whole
+    assert batchstat.profile(texts=texts, tokenizer=fast).lengths.tolist() == whole
+
+
+@in_turn("name", ["added", "normal", "template", "own"])
+def test_a_copy_has_the_definition_of_the_other(name):
+    """Whatever tokens were added to it, and in which order; and keeps it when the other changes."""
+    given_one = trained(*FAMILIES["gpt2, roberta"])
+    if name == "added":
+        given_one.add_tokens(["zz", tokenizers.AddedToken("y y", lstrip=True, normalized=False)])
+        given_one.add_special_tokens(["<a>", "cat"])
+        given_one.add_tokens(["after", "the"])
+    elif name == "normal":
+        given_one.normalizer = tokenizers.normalizers.Lowercase()
+    elif name == "template":
+        given_one.post_processor = tokenizers.processors.TemplateProcessing(
+            single="<|end|> $A", special_tokens=[("<|end|>", given_one.token_to_id("<|end|>"))]
+        )
+    before = given_one.to_str()
+    copied = backend_of(given_one)
+    assert copied.to_str() == before
+    given_one.add_tokens(["later"])
+    given_one.normalizer = tokenizers.normalizers.NFD()
+    given_one.enable_truncation(3)
+    assert copied.to_str() == before
+
+
 def test_what_is_no_tokenizer():
     with pytest.raises(batchstat.OptionError, match="unsupported tokenizer type int"):
         batchstat.token_lengths(["a"], 5)
@@ -165,9 +236,8 @@ def _wrong_cuts(monkeypatch):
         return rules.Cuts(found.left, bytes(after))
 
     from batchstat.tokenization.counting import safe_cuts as rules
-    from batchstat.tokenization.loading import load as loading
 
-    monkeypatch.setattr(loading, "find_cuts", find)
+    monkeypatch.setattr(rules, "find_cuts", find)
 
 
 @pytest.mark.usefixtures("_wrong_cuts")

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.calibration.cost_model import as_model
 from batchstat.cli.device import read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
@@ -80,6 +79,7 @@ class Buckets:
     """
 )
 def command(options: Options) -> None:
+    from batchstat.calibration.cost_model import as_model
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile

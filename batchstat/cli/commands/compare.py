@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.calibration.cost_model import as_model
 from batchstat.cli.device import Calibrated, device_keywords, read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
@@ -128,6 +127,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
         options: the options that the user gave.
         check: the settings of one check of the configuration; None for what all checks share.
     """
+    from batchstat.calibration.cost_model import as_model
     from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import line_of_change

@@ -61,9 +61,9 @@ def command(options: Options) -> None:
     from batchstat.cli.profiles import count
     from batchstat.corpus.files.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
-    from batchstat.gate.check import DEFAULT_CURRENT
     from batchstat.gate.proposal import propose_limits
     from batchstat.planning.inputs import resolve_inputs
+    from batchstat.planning.settings import DEFAULT_CURRENT
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.render.recipes.writing import workflow
     from batchstat.simulation.compare.candidates import simulate_candidates

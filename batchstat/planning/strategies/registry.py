@@ -5,50 +5,62 @@ Not in the `__init__.py` of its folder: that runs before any module beside it, a
 are listed here, import those modules.
 """
 
-from batchstat.planning.frameworks.asym import Asym
-from batchstat.planning.frameworks.axolotl import Axolotl
-from batchstat.planning.frameworks.defaults import HfTrainer, Infinibatch, TfData
-from batchstat.planning.frameworks.fairseq import Fairseq
-from batchstat.planning.frameworks.grain import Grain
-from batchstat.planning.frameworks.hf_group_by_length import HfGroupByLength
-from batchstat.planning.frameworks.lhotse import Lhotse
-from batchstat.planning.frameworks.llama_factory import LlamaFactory
-from batchstat.planning.frameworks.llm_foundry import LlmFoundry
-from batchstat.planning.frameworks.nemo import Nemo
-from batchstat.planning.frameworks.trl import Trl
-from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.boundaries import Boundaries
-from batchstat.planning.strategies.bucketed import Bucketed
-from batchstat.planning.strategies.fixed import Fixed
-from batchstat.planning.strategies.packed import Packed
-from batchstat.planning.strategies.padding_free import PaddingFree
-from batchstat.planning.strategies.regrouped import Regrouped
-from batchstat.planning.strategies.static import Static
-from batchstat.planning.strategies.token_budget import TokenBudget
+from collections import UserDict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
-OWN_STRATEGIES: dict[str, type[Strategy]] = {
-    "fixed": Fixed,
-    "static": Static,
-    "bucketed": Bucketed,
-    "token-budget": TokenBudget,
-    "boundaries": Boundaries,
-    "packed": Packed,
-    "padding-free": PaddingFree,
-    "regrouped": Regrouped,
-}
-FRAMEWORKS: dict[str, type[Strategy]] = {
-    "hf-trainer": HfTrainer,
-    "hf-group-by-length": HfGroupByLength,
-    "fairseq": Fairseq,
-    "lhotse": Lhotse,
-    "trl": Trl,
-    "axolotl": Axolotl,
-    "llama-factory": LlamaFactory,
-    "llm-foundry": LlmFoundry,
-    "nemo": Nemo,
-    "grain": Grain,
-    "tf-data": TfData,
-    "infinibatch": Infinibatch,
-    "asym": Asym,
-}
-STRATEGIES: dict[str, type[Strategy]] = {**OWN_STRATEGIES, **FRAMEWORKS}
+if TYPE_CHECKING:
+    from batchstat.planning.strategies.base import Strategy
+
+
+class _Strategies(UserDict[str, Any]):
+    """Classes of strategies by name, each given by its module in `planning` and its name there. A
+    class is imported when it is first asked for: a command needs a few, and all of them take longer
+    to import than a short command may.
+    """
+
+    def __getitem__(self, name: str) -> "type[Strategy]":
+        """Return the class of the strategy with this name."""
+        kind = self.data[name]
+        if isinstance(kind, str):
+            module, _, class_name = kind.partition(":")
+            kind = getattr(import_module(f"batchstat.planning.{module}"), class_name)
+            self.data[name] = kind
+        return cast("type[Strategy]", kind)
+
+
+OWN_STRATEGIES = _Strategies(
+    {
+        "fixed": "strategies.fixed:Fixed",
+        "static": "strategies.static:Static",
+        "bucketed": "strategies.bucketed:Bucketed",
+        "token-budget": "strategies.token_budget:TokenBudget",
+        "boundaries": "strategies.boundaries:Boundaries",
+        "packed": "strategies.packed:Packed",
+        "padding-free": "strategies.padding_free:PaddingFree",
+        "regrouped": "strategies.regrouped:Regrouped",
+    }
+)
+FRAMEWORKS = _Strategies(
+    {
+        "hf-trainer": "frameworks.defaults:HfTrainer",
+        "hf-group-by-length": "frameworks.hf_group_by_length:HfGroupByLength",
+        "fairseq": "frameworks.fairseq:Fairseq",
+        "lhotse": "frameworks.lhotse:Lhotse",
+        "trl": "frameworks.trl:Trl",
+        "axolotl": "frameworks.axolotl:Axolotl",
+        "llama-factory": "frameworks.llama_factory:LlamaFactory",
+        "llm-foundry": "frameworks.llm_foundry:LlmFoundry",
+        "nemo": "frameworks.nemo:Nemo",
+        "grain": "frameworks.grain:Grain",
+        "tf-data": "frameworks.defaults:TfData",
+        "infinibatch": "frameworks.defaults:Infinibatch",
+        "asym": "frameworks.asym:Asym",
+    }
+)
+STRATEGIES = OWN_STRATEGIES | FRAMEWORKS
+
+
+def names_strategy(text: str) -> bool:
+    """Return whether a text is a strategy's name, with parameters or without."""
+    return text.partition(":")[0] in STRATEGIES

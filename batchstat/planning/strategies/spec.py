@@ -241,11 +241,6 @@ class RowRequest:
 _DISTRIBUTE = next(each for each in fields(Settings) if each.name == "distribute")
 
 
-def names_strategy(text: str) -> bool:
-    """Return whether a text is a strategy's name, with parameters or without."""
-    return text.partition(":")[0] in STRATEGIES
-
-
 def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
     """Raise OptionError for a parameter that only packing has, given without the parameter that
     turns packing on. The message says how to turn it on.

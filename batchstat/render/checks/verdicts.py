@@ -10,7 +10,8 @@ from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import report_facts
-from batchstat.render.screens.layout import basis_line, corpus_line, read_words
+from batchstat.render.screens.layout import corpus_line, read_words
+from batchstat.render.screens.simulated import basis_line
 from batchstat.render.text import one_line
 from batchstat.words import counted, printable
 

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from batchstat.render.plots import style, subtitles
 from batchstat.render.plots.style import Picture
-from batchstat.render.screens.layout import rank_idle
+from batchstat.render.screens.simulated import rank_idle
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult, Timeline

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from textwrap import wrap
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from typing import TYPE_CHECKING, Any
 
 from batchstat.documents.comparison import LearningRateHint
 from batchstat.errors import OptionError
@@ -20,6 +18,9 @@ from batchstat.profiling.profile import Profile
 from batchstat.render.command_lines import non_defaults
 from batchstat.simulation.compare.learning_rate import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
 from batchstat.tokenization.builtin import NAME as BUILTIN
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 FRAMEWORKS = ("torch", "accelerate", "trainer", "lightning")
 
@@ -255,10 +256,12 @@ def refusal(framework: str, request: RowRequest) -> str | None:
     return f"{request.spec} {why}: write the script around BatchSampler.batches()" if why else None
 
 
-def _template(name: str) -> Template:
+def _template(name: str) -> "Template":
     """Return a template of this room, which may write values as Python literals (`literal`) and
     long imports over several lines (`import_of`).
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("batchstat.render.recipes", "."),
         autoescape=False,  # noqa: S701 - it is Python, not HTML

@@ -7,8 +7,9 @@ from rich.console import RenderableType
 
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import gib, margin, time_of
-from batchstat.render.screens.layout import Line, Pasted, batch_size
+from batchstat.render.screens.layout import Line, Pasted
 from batchstat.render.screens.losses import loses, repeats
+from batchstat.render.screens.simulated import batch_size
 from batchstat.render.text import percent
 from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, Keeps
 from batchstat.simulation.device import Device

@@ -7,7 +7,8 @@ from rich.text import Text
 
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.balance_details import balance_details, by_size
-from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows, basis_line, device_lines
+from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
+from batchstat.render.screens.simulated import basis_line, device_lines
 from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance.report import MOST_COMPUTE, BalanceReport, SamplerResult
 from batchstat.words import counted

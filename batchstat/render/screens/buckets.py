@@ -9,7 +9,8 @@ from rich.text import Text
 from batchstat.documents.buckets import BucketTime, Edges
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.render.device import EXTRAPOLATED, gib, margin, time_of
-from batchstat.render.screens.layout import Caption, Line, Pasted, device_lines, table
+from batchstat.render.screens.layout import Caption, Line, Pasted, table
+from batchstat.render.screens.simulated import device_lines
 from batchstat.render.text import percent, span, with_share
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.buckets.search import NUMBERS

@@ -11,19 +11,9 @@ from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.comparison_details import comparison_details
-from batchstat.render.screens.layout import (
-    STANDINGS,
-    Fitting,
-    Line,
-    Pasted,
-    Rows,
-    basis_line,
-    batch_size,
-    device_lines,
-    folded,
-    rank_idle,
-)
+from batchstat.render.screens.layout import STANDINGS, Fitting, Line, Pasted, Rows, folded
 from batchstat.render.screens.losses import loss_lines
+from batchstat.render.screens.simulated import basis_line, batch_size, device_lines, rank_idle
 from batchstat.render.text import batches, percent
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison

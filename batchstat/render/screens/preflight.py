@@ -10,9 +10,10 @@ from rich.text import Text
 from batchstat.documents.preflight import Proof
 from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
 from batchstat.render.screens.advice import Advisor
-from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line, device_lines, rank_idle
+from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.screens.losses import loss_lines
 from batchstat.render.screens.recording import run_lines, run_source
+from batchstat.render.screens.simulated import basis_line, device_lines, rank_idle
 from batchstat.render.text import decimal, key_value, one_line, percent, span
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.meters.token_weights import UNKNOWN

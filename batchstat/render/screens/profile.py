@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -9,10 +10,12 @@ from rich.text import Text
 
 from batchstat.lengths.max_length import lost_without
 from batchstat.profiling.profile import Profile
-from batchstat.profiling.shards import Shard
 from batchstat.render.screens.layout import Line, Pasted, corpus_line, read_words, table
 from batchstat.render.text import age, class_name, corpus_name, one_line, percent, span, with_share
 from batchstat.words import counted
+
+if TYPE_CHECKING:
+    from batchstat.profiling.shards import Shard
 
 _LONGEST_BAR = 40
 """Characters of the longest bar of a histogram, where the terminal is wide enough."""
@@ -74,7 +77,7 @@ def usual_padding(padding: float | None) -> list[RenderableType]:
     if padding is None:
         return []
     words = "of what is computed, with random batches of 8 padded to their longest sample"
-    return [Line("padding", f"{percent(padding)} {words}")]
+    return [Line("padding", f"{padding:.0%} {words}")]
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
@@ -272,7 +275,7 @@ def class_notes(profile: Profile) -> Iterator[Text]:
         yield Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal")
 
 
-def shard_screen(shard: Shard) -> RenderableType:
+def shard_screen(shard: "Shard") -> RenderableType:
     """Return what `profile --shard` prints: the shard, its corpus, and the next command."""
     paths = [source.path for source in shard.sources]
     done = counted(len(shard.counted), "split")

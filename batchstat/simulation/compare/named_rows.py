@@ -8,11 +8,11 @@ from batchstat.errors import OptionError
 from batchstat.parameters import listed
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.strategies.registry import names_strategy
 from batchstat.planning.strategies.spec import (
     NamedRow,
     RowRequest,
     StrategySpec,
-    names_strategy,
 )
 from batchstat.recording.given_batches import GivenBatches, NamedBatches
 from batchstat.recording.sample_numbers import given_batches

@@ -2,21 +2,22 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers.models import BPE
 
 from batchstat.errors import InputError, OptionError
 from batchstat.tokenization import builtin
-from batchstat.tokenization.counting.engine_counter import EngineCounter
-from batchstat.tokenization.counting.panics import panics_as_errors
-from batchstat.tokenization.counting.piece_counter import PieceCounter
-from batchstat.tokenization.counting.safe_cuts import find_cuts
-from batchstat.tokenization.encoder import Encoder, TextEncoder
+from batchstat.tokenization.loading.backend import (
+    Known,
+    Transformers,
+    from_backend,
+    from_known,
+    of_known,
+)
 from batchstat.tokenization.loading.hub import HUB_NAME, hub_answers, import_quietly
 from batchstat.tokenization.loading.load_errors import (
     check_complete,
@@ -24,12 +25,9 @@ from batchstat.tokenization.loading.load_errors import (
     one_line,
     stated_maximum,
 )
-from batchstat.tokenization.loading.python_tokenizer import from_callable
-from batchstat.tokenization.loading.state_digest import definition_of, full_definition
-from batchstat.tokenization.token_positions import TokenLocator
+from batchstat.tokenization.loading.remembered import recall, remember, state_of_files
+from batchstat.tokenization.loading.state_digest import full_definition
 from batchstat.tokenization.tokenizer import Tokenizer
-
-_LIBRARY = f"tokenizers {tokenizers.__version__}"
 
 _CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
 """Methods that a call of a transformers tokenizer runs through before its backend."""
@@ -42,14 +40,22 @@ _HARMLESS_MODULES = {
 split into words."""
 
 
-def load_tokenizer(name: str) -> Tokenizer:
+_PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+"""Parts of a tokenizer of the tokenizers library beside its model and its added tokens."""
+
+
+def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
     """Load the tokenizer called `name`; never substitute another.
+
+    Args:
+        name: as the user wrote it.
+        fresh: whether to load it where it is remembered, and not to remember it.
 
     Raises:
         InputError: it cannot be loaded; the message says how to get one.
     """
-    if name == builtin.NAME:
-        return _builtin()
+    if (name == builtin.NAME or not fresh) and (found := recalled(name)) is not None:
+        return found
     path = Path(name)
     try:
         is_file, is_folder = path.is_file(), path.is_dir()
@@ -57,7 +63,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         reason = error.strerror or str(error)
         raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
     if is_file:
-        return _from_file(name, path)
+        return _from_file(name) if fresh else _remembered(name, path, _from_file)
     # `tokenizer.json` would be a valid name on the hub, but is meant as a file, which is missing.
     is_hub_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
     # For an empty name, `path` is the working folder, which nobody meant.
@@ -66,19 +72,51 @@ def load_tokenizer(name: str) -> Tokenizer:
             f"tokenizer {name!r}: no such file or folder: check the path, or use the built-in one: "
             f"--tokenizer {builtin.NAME}"
         )
-    return _from_transformers(name)
+    # Of a name, the hub may have another revision by the next run: it is not remembered.
+    if fresh or not is_folder:
+        return _from_transformers(name)
+    return _remembered(name, path, _from_transformers)
 
 
-def _from_file(name: str, path: Path) -> Tokenizer:
+def recalled(name: str) -> Tokenizer | None:
+    """Return a tokenizer without loading it: the built-in one, or one whose files were loaded
+    before and are unchanged. None for any other.
+    """
+    if name == builtin.NAME:
+        return from_known(name, _builtin(), _builtin_as_transformers)
+    path = Path(name)
+    try:
+        known = recall(state_of_files(path)) if path.exists() else None
+    except OSError:  # a name that is too long
+        return None
+    if known is None:
+        return None
+    # A file alone has nothing that only transformers reads, such as a chat template.
+    make = Transformers(partial(_auto_tokenizer, name)) if path.is_dir() else None
+    return from_known(name, known, make)
+
+
+def _remembered(name: str, path: Path, load: Callable[[str], Tokenizer]) -> Tokenizer:
+    """Load the tokenizer of a file or folder by its name, and remember it."""
+    state = state_of_files(path)
+    loaded = load(name)
+    known = Known.of(loaded)
+    # The files may have changed while they were read.
+    if known is not None and state == state_of_files(path):
+        remember(state, known)
+    return loaded
+
+
+def _from_file(name: str) -> Tokenizer:
     """Load a tokenizer.json that stands alone, without a tokenizer_config.json.
 
     Its maximum length is that of the truncation that is stored in it; None without one.
     """
     try:
-        backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        backend = tokenizers.Tokenizer.from_str(Path(name).read_text(encoding="utf-8"))
         stated = (backend.truncation or {}).get("max_length")
-        maximum = stated_maximum(stated, f"{path.as_posix()}: max_length of its truncation")
-        return _from_backend(name, backend, maximum)
+        maximum = stated_maximum(stated, f"{Path(name).as_posix()}: max_length of its truncation")
+        return from_backend(name, backend, maximum)
     except InputError:
         raise
     except Exception as error:  # tokenizers raises bare Exception for a malformed definition
@@ -88,140 +126,55 @@ def _from_file(name: str, path: Path) -> Tokenizer:
         ) from None
 
 
-def _builtin() -> Tokenizer:
-    """Return the built-in tokenizer.
-
-    Its settings are known, so the tokenizers library parses it only when something is counted.
-    """
-    return Tokenizer(
-        name=builtin.NAME,
-        define=lambda: full_definition(builtin.definition(), splits_special_tokens=False),
-        special_tokens_per_sample=0,
-        special_tokens_per_pair=0,
-        max_length=builtin.MAX_LENGTH,
-        library=_LIBRARY,
-        load=lambda: _encoder(*_parsed_builtin()),
-        made_by=(_builtin, ()),
-    )
+@cache
+def _builtin() -> Known:
+    """Return what is known of the built-in tokenizer."""
+    definition = full_definition(builtin.definition(), splits_special_tokens=False)
+    return Known(definition, 0, 0, builtin.MAX_LENGTH)
 
 
-@cache  # nothing modifies either, and a process may count several corpora
-def _parsed_builtin() -> tuple[tokenizers.Tokenizer, Callable[[], Any]]:
-    """Return the built-in tokenizer, and what makes the transformers tokenizer of it."""
-    backend = tokenizers.Tokenizer.from_str(builtin.definition())
-    return backend, cache(partial(_as_transformers, backend, builtin.CHAT_TEMPLATE))
+@cache
+def _builtin_as_transformers() -> Any:
+    return of_known(_builtin(), builtin.CHAT_TEMPLATE)
 
 
-def _from_backend(
-    name: str, backend: tokenizers.Tokenizer, max_length: int | None, loaded: Any = None
-) -> Tokenizer:
-    """Wrap a tokenizer of the tokenizers library.
-
-    Args:
-        name: as the user wrote it.
-        backend: the tokenizer, which is modified: truncation and padding are switched off.
-        max_length: its `model_max_length`; None if it has none.
-        loaded: the transformers tokenizer that the backend belongs to; None if there is none.
-    """
-    backend.no_truncation()
-    backend.no_padding()
-    with panics_as_errors():  # with some post-processors, it panics on an empty text
-        special = len(backend.encode("").ids), len(backend.encode("", "").ids)
-    as_transformers = cache(lambda: _as_transformers(backend, None) if loaded is None else loaded)
-    return Tokenizer(
-        name=name,
-        define=lambda: definition_of(backend),
-        special_tokens_per_sample=special[0],
-        special_tokens_per_pair=special[1],
-        max_length=max_length,
-        library=_LIBRARY,
-        load=lambda: _encoder(backend, as_transformers),
-        made_by=(_rebuild, (backend, backend.encode_special_tokens, name, max_length, loaded)),
-    )
-
-
-def _as_transformers(backend: tokenizers.Tokenizer, chat_template: str | None) -> Any:
-    """Return a transformers tokenizer with a copy of the backend, which takes time."""
-    return import_quietly("PreTrainedTokenizerFast")(
-        tokenizer_object=backend, chat_template=chat_template
-    )
-
-
-def _encoder(backend: tokenizers.Tokenizer, as_transformers: Callable[[], Any]) -> Encoder:
-    """Return the encoder of a tokenizer of the tokenizers library, with the faster ways of counting
-    that are exact for it.
-
-    Args:
-        backend: the tokenizer.
-        as_transformers: returns the transformers tokenizer that it belongs to, always the same.
-    """
-    cuts = find_cuts(backend)
-
-    def shortcuts(*, special_tokens: bool) -> dict[str, Any]:
-        # The faster ways of counting, as arguments of TextEncoder. The engine counts only BPE.
-        is_bpe = isinstance(backend.model, BPE)
-        return {
-            # `cuts` is None, and so is this, if texts of the tokenizer cannot be cut.
-            "pieces": cuts and PieceCounter(backend, cuts, special_tokens=special_tokens),
-            "engine": EngineCounter(backend, special_tokens=special_tokens) if is_bpe else None,
-        }
-
-    # Chats are texts in which the template has written the special tokens: no others are added.
-    rendered = TextEncoder(
-        encode=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
-        **shortcuts(special_tokens=False),
-    )
-    return Encoder(
-        encode=backend.encode_batch_fast,
-        rendered=rendered,
-        find_positions=TokenLocator(backend).locate,
-        as_transformers=as_transformers,
-        **shortcuts(special_tokens=True),
-    )
-
-
-def _rebuild(
-    backend: tokenizers.Tokenizer,
-    encode_special_tokens: bool,
-    name: str,
-    max_length: int | None,
-    loaded: Any,
-) -> Tokenizer:
-    """Build a tokenizer again from its pickle, in another process.
-
-    The pickle of a backend omits `encode_special_tokens`, which is set here.
-    """
-    backend.encode_special_tokens = encode_special_tokens
-    return _from_backend(name, backend, max_length, loaded)
+def _auto_tokenizer(name: str) -> Any:
+    """Return what AutoTokenizer makes of a name, without running code from its repository."""
+    auto_tokenizer = import_quietly("AutoTokenizer")
+    is_local = Path(name).is_dir() or not hub_answers()
+    try:
+        tokenizer = auto_tokenizer.from_pretrained(
+            name, trust_remote_code=False, local_files_only=is_local
+        )
+        check_complete(name, tokenizer)
+    except InputError:
+        raise
+    # The error may be of any class: transformers passes on whatever a file or the hub causes.
+    except Exception as error:
+        raise not_loaded(name, is_local, error) from None
+    return tokenizer
 
 
 def _from_transformers(name: str) -> Tokenizer:
-    """Load with AutoTokenizer, without running code from the tokenizer's own repository."""
-    auto_tokenizer = import_quietly("AutoTokenizer")
-    is_folder = Path(name).is_dir()
-    offline = is_folder or not hub_answers()
+    """Load with AutoTokenizer."""
     file = "tokenizer_config.json"
     # Where a wrong setting is to be found, for messages.
-    origin = (Path(name) / file).as_posix() if is_folder else f"{file} of {name}"
+    origin = (Path(name) / file).as_posix() if Path(name).is_dir() else f"{file} of {name}"
+    tokenizer = _auto_tokenizer(name)
     try:
-        tokenizer = auto_tokenizer.from_pretrained(
-            name, trust_remote_code=False, local_files_only=offline
-        )
-        check_complete(name, tokenizer)
         return _from_loaded(name, tokenizer, origin)
     except InputError:
         raise
-    # The error may be of any class: transformers passes on whatever a file or the hub causes, and a
-    # tokenizer may raise on the empty text, on which it is tried.
-    except Exception as error:
-        raise not_loaded(name, offline, error) from None
+    except Exception as error:  # it may raise on the empty text, on which it is tried
+        raise not_loaded(name, offline=False, error=error) from None
 
 
-def as_tokenizer(given: Any) -> Tokenizer:
+def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
     """Return the `Tokenizer` for whatever a user passes as one.
 
     Args:
         given: a name or path, or a tokenizer of tokenizers or transformers, which is not modified.
+        fresh: see `load_tokenizer`.
 
     Raises:
         OptionError: `given` is something else.
@@ -230,12 +183,10 @@ def as_tokenizer(given: Any) -> Tokenizer:
     if isinstance(given, Tokenizer):
         return given
     if isinstance(given, str | os.PathLike):
-        return load_tokenizer(os.fspath(given))
+        return load_tokenizer(os.fspath(given), fresh=fresh)
     if isinstance(given, tokenizers.Tokenizer):
-        # A copy is needed only where truncation or padding have to be switched off.
-        is_plain = given.truncation is None and given.padding is None
-        backend = given if is_plain else _copy(given, given.encode_special_tokens)
-        return _from_backend(type(given).__name__, backend, max_length=None)
+        copied = _copy(given, given.encode_special_tokens)
+        return from_backend(type(given).__name__, copied, max_length=None)
     # A tokenizer of transformers, recognized without importing it.
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         kind = type(given).__name__
@@ -260,15 +211,27 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
     """
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{origin}: model_max_length")
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    backend_copy = None
-    if isinstance(backend, tokenizers.Tokenizer) and _encodes_by_backend(tokenizer):
-        # A backend with a component that is written in Python cannot be copied: it raises anything.
-        with suppress(Exception):
-            backend_copy = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
-    if backend_copy is None:
+    backend = backend_of(tokenizer)
+    if backend is None or not _has_definition(backend):
+        from batchstat.tokenization.loading.python_tokenizer import from_callable
+
         return from_callable(name, tokenizer, max_length)
-    return _from_backend(name, backend_copy, max_length, loaded=tokenizer)
+    return from_backend(name, backend, max_length, Transformers(made=tokenizer))
+
+
+def backend_of(given: Any) -> tokenizers.Tokenizer | None:
+    """Return what counts the texts of a loaded tokenizer, as a copy without truncation and padding.
+    None if it is not loaded, or if more than a tokenizer of the tokenizers library counts them.
+
+    Args:
+        given: whatever a user passes as a tokenizer.
+    """
+    if isinstance(given, tokenizers.Tokenizer):
+        return _copy(given, given.encode_special_tokens)
+    backend = getattr(given, "backend_tokenizer", None)
+    if not isinstance(backend, tokenizers.Tokenizer) or not _encodes_by_backend(given):
+        return None
+    return _copy(backend, getattr(given, "split_special_tokens", False))
 
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
@@ -284,8 +247,30 @@ def _encodes_by_backend(tokenizer: Any) -> bool:
     return all(_HARMLESS_MODULES.intersection(module.split(".")) for module in overriding_modules)
 
 
+def _has_definition(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether no part of a tokenizer is written in Python, which no definition has."""
+    try:
+        for name in _PARTS:
+            if (part := getattr(backend, name)) is not None:
+                part.__getstate__()
+    except Exception:  # tokenizers raises bare Exception
+        return False
+    return True
+
+
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
-    """Return a copy that may be modified, with the only setting that its definition omits."""
-    copied = tokenizers.Tokenizer.from_str(backend.to_str())
+    """Return a tokenizer that differs only in truncation, padding and this setting, without them.
+
+    It has the parts of the other one, since a copy of a large vocabulary takes half a second: a
+    later change of the other's parts, such as training its model, changes this one, too.
+    """
+    copied = tokenizers.Tokenizer(backend.model)
+    for name in _PARTS:
+        if (part := getattr(backend, name)) is not None:
+            setattr(copied, name, part)
+    # In the order of their ids, so that each gets the same one again.
+    added = [token for _, token in sorted(backend.get_added_tokens_decoder().items())]
+    for is_special, tokens in groupby(added, key=lambda token: token.special):
+        (copied.add_special_tokens if is_special else copied.add_tokens)(list(tokens))
     copied.encode_special_tokens = encode_special_tokens
     return copied

@@ -17,6 +17,8 @@ from typing import Any
 
 import tokenizers
 
+_SPLITS = "\nencode_special_tokens: "
+
 
 class _OpaqueError(Exception):
     """An object that does not expose its state."""
@@ -52,7 +54,13 @@ def definition_of(backend: tokenizers.Tokenizer) -> str:
 
 def full_definition(definition: str, splits_special_tokens: bool) -> str:
     """Return a tokenizer.json with what it omits: whether special tokens in a text are split."""
-    return f"{definition}\nencode_special_tokens: {splits_special_tokens}"
+    return f"{definition}{_SPLITS}{splits_special_tokens}"
+
+
+def parts_of_definition(full: str) -> tuple[str, bool]:
+    """Return the two parts of which `full_definition` made a definition."""
+    definition, _, splits_special_tokens = full.rpartition(_SPLITS)
+    return definition, splits_special_tokens == "True"
 
 
 class _Walk:

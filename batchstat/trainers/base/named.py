@@ -2,7 +2,7 @@
 
 import os
 
-from batchstat.planning.strategies.spec import names_strategy
+from batchstat.planning.strategies.registry import names_strategy
 
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"

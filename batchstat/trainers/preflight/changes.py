@@ -17,7 +17,6 @@ from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.compare.trainer_change import TrainerChange
-from batchstat.trainers.preflight.observed import Observed
 
 if TYPE_CHECKING:
     from batchstat.trainers.base.setup import Framework, TrainingSetup
@@ -187,7 +186,7 @@ def changes_of_name(
 
 
 def changes_of_object(
-    observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
+    observed: "Observed", settings: Settings, changes: Sequence[TrainerChange]
 ) -> Iterator[TrainerChange]:
     """Yield what would help a trainer's object or a loader: its samples without the padding that
     they have before they are batched, alone and together with each of `changes`. If no such padding

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.findings import Finding
-from batchstat.planning.strategies.spec import names_strategy
+from batchstat.planning.strategies.registry import names_strategy
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recorded_times import times_of
 from batchstat.recording.recording import Recording

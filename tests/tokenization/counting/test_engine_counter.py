@@ -18,6 +18,8 @@ from batchstat.tokenization.loading.load import as_tokenizer
 from conftest import SAMPLE_DATA
 from small_tokenizers import FAMILIES, crafted_texts, of_pairs, trained
 
+pytestmark = pytest.mark.usefixtures("no_text_is_few")
+
 pytest.importorskip("fastokens")
 
 LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[::4]

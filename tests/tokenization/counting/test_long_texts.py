@@ -8,6 +8,8 @@ from batchstat.tokenization.counting.long_texts import LongTexts
 from batchstat.tokenization.token_lengths import token_lengths
 from small_tokenizers import MARK, MARKED, crafted_texts, marked, texts_of_entries
 
+pytestmark = pytest.mark.usefixtures("no_text_is_few")
+
 
 @pytest.fixture(autouse=True)
 def _soon_long(monkeypatch):

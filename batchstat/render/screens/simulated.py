@@ -1,0 +1,99 @@
+"""What screens of simulations share: settings, the device, sizes of batches, idle ranks."""
+
+from collections.abc import Iterator
+
+from batchstat.documents.device import calibrated
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.render.command_lines import non_defaults
+from batchstat.render.device import device_facts
+from batchstat.render.screens.layout import Line
+from batchstat.render.text import class_name, one_line, span
+from batchstat.simulation.device import Device
+from batchstat.simulation.results import StrategyResult
+
+_NO_COMMUNICATION = "communication between ranks is not in the times"
+
+
+def basis_line(
+    basis: ResolvedSettings,
+    with_defaults: bool = True,
+    order: str = "",
+    with_overflow: bool = True,
+    with_max_length: bool = True,
+) -> str:
+    """Return the line on the settings that hold for a table.
+
+    Args:
+        basis: the settings.
+        with_defaults: whether the main settings are shown even at their defaults.
+        order: how samples are shuffled, in words, where `basis.order` does not say it.
+        with_overflow: whether to say what happens to samples longer than `max_length`.
+        with_max_length: whether to show `max_length`: not where it is only the longest sample that
+            was seen.
+    """
+    not_default = non_defaults(basis, Settings).keys()
+    seed = "" if basis.order == "file" else f", seed {basis.seed}"
+    epoch = f", epoch {basis.epoch}" if basis.epoch else ""
+    with_order = with_defaults or order or not not_default.isdisjoint({"order", "seed", "epoch"})
+    overflow = f" ({basis.overflow})" if with_overflow else ""
+    accumulation = basis.gradient_accumulation_steps
+    ranks = f"{basis.world_size:,} ranks, distribute {basis.distribute}"
+    if basis.distribute == "balanced" and basis.balance_by != "length":
+        ranks += f" by {basis.balance_by} tokens"
+    # One rank shares nothing. Of several, the remainder is shown unless it is `repeat`.
+    if basis.world_size == 1:
+        ranks = "1 rank"
+    elif basis.remainder != "repeat":
+        ranks += f", remainder {basis.remainder}"
+    # A long list of labels would fill the line: the first 8 stand for it.
+    labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
+    # Each part of the line, and the condition under which it is shown. `max_samples` is None
+    # without a limit: then the part with the 0 is not shown.
+    parts = (
+        (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
+        (f"max_length {basis.max_length:,}{overflow}", with_max_length),
+        (f"batch_size {basis.batch_size:,}", with_defaults),
+        (f"read_ahead {basis.read_ahead:,}", with_defaults or "read_ahead" in not_default),
+        (order or f"order {basis.order}{seed}{epoch}", with_order),
+        (ranks, with_defaults or "world_size" in not_default),
+        (f"gradient_accumulation_steps {accumulation}", accumulation > 1),
+        (f"wait {basis.wait}", basis.world_size > 1 and accumulation > 1),
+        (f"loss {basis.loss}", basis.loss is not None),
+        (f"widths multiples of {basis.pad_to_multiple_of}", "pad_to_multiple_of" in not_default),
+        (f"at most {basis.max_samples or 0:,} samples per batch", basis.max_samples),
+        ("drop_last", basis.drop_last),
+        (f"sampler {one_line(basis.sampler)}", "sampler" in not_default),
+        (f"only {labels}", labels),
+    )
+    return " · ".join(text for text, condition in parts if condition)
+
+
+def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Line]:
+    """Yield the lines on a calibrated device; none without one."""
+    facts = calibrated(device, basis.widest)
+    if facts is None:
+        return
+    # A calibration measures one device alone.
+    needs_note = basis.world_size > 1 and device is not None and device.is_timed
+    for word, text in device_facts(facts, basis.widest).items():
+        note = f"; {_NO_COMMUNICATION}" if needs_note and word == "device" else ""
+        yield Line(word, text + note)
+
+
+def batch_size(row: StrategyResult) -> str:
+    """Return the samples of a batch, from the fewest to the most, such as "3-17". Of batches with a
+    fixed size, return that size: only the last may have fewer.
+    """
+    fewest, largest = row.counts.min_samples_per_batch, row.counts.max_samples_per_batch
+    size: int | None = row.params.get("batch_size")
+    if size is not None and largest <= size:
+        return f"{size:,}"
+    return span(fewest, largest)
+
+
+def rank_idle(row: StrategyResult) -> float:
+    """Return the share of their time that ranks wait for the slowest. Where times are not known,
+    tokens stand for them.
+    """
+    by_time = row.on_device.rank_idle_time
+    return row.counts.rank_idle if by_time is None else by_time

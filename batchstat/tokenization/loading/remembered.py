@@ -1,0 +1,123 @@
+"""Tokenizers that were loaded before: what is known of them, in the cache folder, so that a run
+whose counts are cached loads none, and another does not import transformers.
+
+An entry is of one state of the files of a tokenizer and of the libraries that read them; whatever
+of these changes, the tokenizer is loaded again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from batchstat._version import __version__
+from batchstat.storage.addresses import move, temporary_beside
+from batchstat.storage.machine import cache_folder
+from batchstat.tokenization.loading.backend import Known
+
+ENDING = ".tokenizer"
+"""Ending of the files of entries in the cache folder."""
+
+_LIBRARIES = ("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktoken")
+"""Libraries that turn the files of a tokenizer into one."""
+
+_READ_WHOLE = 64 << 20
+"""Bytes of the largest file whose content decides whether anything has changed. Of larger ones,
+such as the weights of a model beside its tokenizer, the size and the time of change do."""
+
+
+def state_of_files(path: Path) -> str | None:
+    """Return a digest of all that decides which tokenizer is loaded from a file or a folder.
+
+    None if that cannot be known: a file cannot be read, or a library is under development.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    try:
+        # The path, since transformers guesses the kind of some old tokenizers from it.
+        for part in (__version__, *_versions(), str(path.resolve()), *_contents(path)):
+            digest.update(f"{len(part)}:{part}".encode(errors="surrogateescape"))
+    except (OSError, _UnderDevelopmentError):
+        return None
+    return digest.hexdigest()
+
+
+def recall(state: str | None) -> Known | None:
+    """Return what is known of the tokenizer with this state; None if it was not loaded before, or
+    its entry is damaged.
+    """
+    file = _file(state)
+    if file is None:
+        return None
+    try:
+        digest, facts, definition = file.read_bytes().split(b"\n", 2)
+        if digest != _digest(facts, definition):
+            return None
+        known = Known(definition.decode(), **json.loads(facts))
+    except (OSError, ValueError, TypeError):
+        return None
+    with suppress(OSError):  # the least recently used entries are evicted
+        os.utime(file)
+    return known
+
+
+def remember(state: str | None, known: Known) -> None:
+    """Store what is known of the tokenizer with this state, unless that fails."""
+    file = _file(state)
+    if file is None:
+        return
+    facts = asdict(known)
+    definition = facts.pop("definition").encode()
+    facts_line = json.dumps(facts).encode()
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_beside(file) as temporary:
+            lines = (_digest(facts_line, definition), facts_line, definition)
+            temporary.write_bytes(b"\n".join(lines))
+            move(temporary, file)
+
+
+class _UnderDevelopmentError(Exception):
+    """A library whose version does not say what it does."""
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """Return the libraries that load tokenizers, with their versions."""
+    found = []
+    for library in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            if ".dev" in version(library):
+                raise _UnderDevelopmentError
+            found.append(f"{library} {version(library)}")
+    return tuple(found)
+
+
+def _contents(path: Path) -> Iterator[str]:
+    """Yield what identifies the content of a file, or of each file in a folder, after its name."""
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if not file.is_file():
+            continue
+        state = file.stat()
+        yield file.name
+        if state.st_size > _READ_WHOLE:
+            yield f"{state.st_size} {state.st_mtime_ns}"
+        else:
+            yield hashlib.blake2b(file.read_bytes()).hexdigest()
+
+
+def _file(state: str | None) -> Path | None:
+    """Return the file of an entry; None if there is no state, or no cache folder."""
+    folder = None if state is None else cache_folder()
+    return None if folder is None else folder / f"{state}{ENDING}"
+
+
+def _digest(*parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest().encode()

@@ -1,0 +1,143 @@
+"""A tokenizer that is remembered is the one that would be loaded, whatever has happened since."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from test_digest import CHAT, CONFIG, CTRL, FAST, MUTATIONS, TEXTS, found, write
+
+from batchstat.corpus.chat import NO_INPUTS
+from batchstat.corpus.content import Chats, Texts
+from batchstat.tokenization.chats.chat import with_chat_template
+from batchstat.tokenization.loading import remembered
+from batchstat.tokenization.loading.load import load_tokenizer, recalled
+from conftest import environment
+from tables import in_turn
+
+ONE = Texts(pa.array(TEXTS, pa.large_string()))
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch) -> Path:
+    """The folder in which tokenizers are remembered."""
+    folder = tmp_path / "kept"
+    monkeypatch.setenv("BATCHSTAT_CACHE_DIR", str(folder))
+    return folder
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{remembered.ENDING}"))
+
+
+def facts(folder: Path) -> object:
+    loaded = load_tokenizer(str(folder))
+    special = loaded.special_tokens_per_sample, loaded.special_tokens_per_pair
+    return found(folder), loaded.max_length, *special, loaded.library, loaded.name
+
+
+@in_turn("name", MUTATIONS)
+def test_what_changes_in_a_folder_is_seen(kept, tmp_path, monkeypatch, name):
+    folder = write(tmp_path / "tokenizer", FAST | {"tokenizer_config.json": CONFIG})
+    before = facts(folder)
+    assert facts(folder) == before
+    write(folder, MUTATIONS[name])
+    assert recalled(str(folder)) is None
+    loaded = facts(folder)
+    assert recalled(str(folder)) is not None
+    assert facts(folder) == loaded
+    with monkeypatch.context() as nowhere:
+        nowhere.setenv("BATCHSTAT_CACHE_DIR", os.devnull)
+        assert facts(folder) == loaded
+    assert len(entries(kept)) >= 2
+
+
+@pytest.mark.usefixtures("kept")
+def test_the_next_process_does_not_import_transformers(tmp_path):
+    folder = write(tmp_path / "tokenizer", FAST)
+    counts = load_tokenizer(str(folder)).count(ONE).tokens.tolist()
+    program = (
+        "import sys, pyarrow as pa\n"
+        "from batchstat.corpus.content import Texts\n"
+        "from batchstat.tokenization.loading.load import load_tokenizer\n"
+        "texts = Texts(pa.array(sys.argv[2:], pa.large_string()))\n"
+        "print(load_tokenizer(sys.argv[1]).count(texts).tokens.tolist())\n"
+        "print('transformers' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", program, str(folder), *TEXTS]
+    shown = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines() == [str(counts), "False"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(data=st.data())
+def test_a_damaged_entry_is_not_used(kept, tmp_path, data):
+    folder = write(tmp_path / "tokenizer", FAST)
+    digest = load_tokenizer(str(folder)).digest
+    [entry] = entries(kept)
+    whole = entry.read_bytes()
+    place = data.draw(st.integers(0, len(whole) - 1))
+    other = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
+    damaged = data.draw(
+        st.sampled_from([whole[:place], whole[:place] + bytes([other]) + whole[place + 1 :]])
+    )
+    entry.write_bytes(damaged)
+    assert recalled(str(folder)) is None
+    assert load_tokenizer(str(folder)).digest == digest
+    assert entry.read_bytes() == whole
+
+
+def test_one_written_in_python_is_loaded_each_time(kept, tmp_path):
+    load_tokenizer(str(write(tmp_path / "tokenizer", CTRL)))
+    assert entries(kept) == []
+
+
+@pytest.mark.usefixtures("kept")
+def test_other_versions_have_other_entries(tmp_path, monkeypatch):
+    folder = write(tmp_path / "tokenizer", FAST)
+    load_tokenizer(str(folder))
+    assert recalled(str(folder)) is not None
+    monkeypatch.setattr(remembered, "_versions", lambda: ("tokenizers 99",))
+    assert recalled(str(folder)) is None
+
+
+@pytest.mark.usefixtures("kept")
+@in_turn("is_chat", [False, True])
+def test_another_process_gets_it_without_its_folder(tmp_path, is_chat):
+    """What transformers makes of the folder goes along if it was made, and is not needed if not."""
+    folder = write(tmp_path / "tokenizer", FAST)
+    for _ in range(2):
+        tokenizer = load_tokenizer(str(folder))
+        content = Chats([CHAT], [NO_INPUTS]) if is_chat else ONE
+        tokenizer = with_chat_template(tokenizer, None) if is_chat else tokenizer
+    assert "from_known" in str(load_tokenizer(str(folder)).made_by)
+    counts = tokenizer.count(content).tokens.tolist()
+    pickled = pickle.dumps(tokenizer)
+    folder.rename(tmp_path / "gone")
+    again = pickle.loads(pickled)  # noqa: S301 - it is our own
+    assert again.count(content).tokens.tolist() == counts
+    assert again.digest == tokenizer.digest
+
+
+def test_no_cache_neither_reads_nor_writes_one(tmp_path, run):
+    folder = write(tmp_path / "tokenizer", FAST)
+    (tmp_path / "corpus.txt").write_text("\n".join(["hello world"] * 9))
+    kept = tmp_path / "kept"
+    profile = ["profile", "corpus.txt", "--tokenizer", folder, "--no-plots", "--json"]
+
+    def tokens(*flags: str) -> str:
+        return run(*profile, *flags, BATCHSTAT_CACHE_DIR=str(kept)).stdout
+
+    tokens("--no-cache")
+    assert not kept.exists()
+    tokens()
+    [entry] = entries(kept)
+    # An entry of which the digest is right, and nothing else.
+    digest_of_lie = remembered._digest(b"{}", b"no tokenizer")
+    entry.write_bytes(digest_of_lie + b"\n{}\nno tokenizer")
+    assert '"samples": 9' in tokens("--no-cache")
