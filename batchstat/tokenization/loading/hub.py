@@ -2,7 +2,9 @@
 
 import os
 import re
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
@@ -24,6 +26,7 @@ def import_quietly(name: str) -> Any:
             del os.environ["TRANSFORMERS_VERBOSITY"]
 
 
+@cache  # a network that swallows requests takes 10 s to be found out
 def hub_answers() -> bool:
     """Find out with one request whether the hub is reachable.
 
@@ -39,3 +42,24 @@ def hub_answers() -> bool:
     except Exception:  # any failure to connect, of whichever HTTP library the client uses
         return False
     return True
+
+
+def snapshot_of(name: str) -> Path | None:
+    """Return the folder of the local cache with the files of a repository as the hub has it now; or
+    if the hub cannot be reached, as it had it when they were fetched. None if there is none.
+    """
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
+
+    repository = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+    if not repository.is_dir():
+        return None
+    try:
+        if hub_answers():
+            address = hf_hub_url(name, "tokenizer_config.json")
+            commit = get_hf_file_metadata(address).commit_hash or ""
+        else:
+            commit = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+    except Exception:  # no such file here, or whatever the hub's client raises
+        return None
+    folder = repository / "snapshots" / commit
+    return folder if commit and folder.is_dir() else None

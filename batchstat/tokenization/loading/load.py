@@ -18,7 +18,7 @@ from batchstat.tokenization.loading.backend import (
     from_known,
     of_known,
 )
-from batchstat.tokenization.loading.hub import HUB_NAME, hub_answers, import_quietly
+from batchstat.tokenization.loading.hub import HUB_NAME, hub_answers, import_quietly, snapshot_of
 from batchstat.tokenization.loading.load_errors import (
     check_complete,
     not_loaded,
@@ -63,7 +63,7 @@ def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
         reason = error.strerror or str(error)
         raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
     if is_file:
-        return _from_file(name) if fresh else _remembered(name, path, _from_file)
+        return _from_file(name) if fresh else _remembered(name, _from_file)
     # `tokenizer.json` would be a valid name on the hub, but is meant as a file, which is missing.
     is_hub_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
     # For an empty name, `path` is the working folder, which nobody meant.
@@ -72,10 +72,7 @@ def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
             f"tokenizer {name!r}: no such file or folder: check the path, or use the built-in one: "
             f"--tokenizer {builtin.NAME}"
         )
-    # Of a name, the hub may have another revision by the next run: it is not remembered.
-    if fresh or not is_folder:
-        return _from_transformers(name)
-    return _remembered(name, path, _from_transformers)
+    return _from_transformers(name) if fresh else _remembered(name, _from_transformers)
 
 
 def recalled(name: str) -> Tokenizer | None:
@@ -84,26 +81,40 @@ def recalled(name: str) -> Tokenizer | None:
     """
     if name == builtin.NAME:
         return from_known(name, _builtin(), _builtin_as_transformers)
-    path = Path(name)
-    try:
-        known = recall(state_of_files(path)) if path.exists() else None
-    except OSError:  # a name that is too long
-        return None
+    files = _files_of(name)
+    known = None if files is None else recall(state_of_files(files))
     if known is None:
         return None
     # A file alone has nothing that only transformers reads, such as a chat template.
-    make = Transformers(partial(_auto_tokenizer, name)) if path.is_dir() else None
+    make = None if Path(name).is_file() else Transformers(partial(_auto_tokenizer, name))
     return from_known(name, known, make)
 
 
-def _remembered(name: str, path: Path, load: Callable[[str], Tokenizer]) -> Tokenizer:
-    """Load the tokenizer of a file or folder by its name, and remember it."""
-    state = state_of_files(path)
+def _files_of(name: str) -> Path | None:
+    """Return the file or folder that a tokenizer is loaded from: of a name on the hub, that of the
+    local cache. None if there is none.
+    """
+    path = Path(name)
+    try:
+        if path.exists():
+            return path
+    except OSError:  # a name that is too long
+        return None
+    return snapshot_of(name) if HUB_NAME.fullmatch(name) and path.suffix != ".json" else None
+
+
+def _remembered(name: str, load: Callable[[str], Tokenizer]) -> Tokenizer:
+    """Load a tokenizer by its name, and remember it."""
+    path = Path(name)
+    before = state_of_files(path) if path.exists() else None
     loaded = load(name)
-    known = Known.of(loaded)
-    # The files may have changed while they were read.
-    if known is not None and state == state_of_files(path):
-        remember(state, known)
+    # Of a name on the hub, all files are in the local cache by now.
+    known, files = Known.of(loaded), _files_of(name)
+    if known is not None and files is not None:
+        state = state_of_files(files)
+        # The user's own files may have changed while they were read.
+        if state == before or not path.exists():
+            remember(state, known)
     return loaded
 
 

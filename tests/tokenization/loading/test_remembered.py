@@ -4,7 +4,9 @@ import os
 import pickle
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -122,6 +124,63 @@ def test_another_process_gets_it_without_its_folder(tmp_path, is_chat):
     again = pickle.loads(pickled)  # noqa: S301 - it is our own
     assert again.count(content).tokens.tolist() == counts
     assert again.digest == tokenizer.digest
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """Says which commit a repository has now."""
+
+    commit = ""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("X-Repo-Commit", self.commit)
+        self.send_header("ETag", '"1"')
+        self.send_header("Content-Length", "1")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@in_turn("is_online", [False, True])
+def test_a_name_on_the_hub_is_remembered_by_its_commit(kept, tmp_path, is_online):
+    repository = tmp_path / "hub" / "models--some-org--model"
+    first, then = "0" * 40, "1" * 40
+    for commit, files in ((first, FAST), (then, FAST | MUTATIONS["split"])):
+        config = {"config.json": {"model_type": "ctrl"}}
+        write(repository / "snapshots" / commit, files | config)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    Thread(target=server.serve_forever, daemon=True).start()
+    hub = {"HF_HUB_CACHE": str(tmp_path / "hub"), "BATCHSTAT_CACHE_DIR": str(kept)}
+    online = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HUB_OFFLINE": "0"}
+    program = (
+        "import sys\n"
+        "from batchstat.tokenization.loading.load import load_tokenizer, recalled\n"
+        "load = recalled if sys.argv[1] == 'recalled' else load_tokenizer\n"
+        "found = load('some-org/model')\n"
+        "print(found and found.digest, 'transformers' in sys.modules)\n"
+    )
+
+    def started(how: str, **extra: str) -> list[str]:
+        command = [sys.executable, "-c", program, how]
+        env = environment(**hub, **extra)
+        ended = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        return ended.stdout.split()
+
+    now = online if is_online else {}
+    write(repository, {"refs/main": first})
+    _Hub.commit = first
+    assert started("recalled", **now) == ["None", "False"]
+    digest, _ = started("loaded")
+    assert started("recalled", **now) == [digest, "False"]
+    write(repository, {"refs/main": then})
+    _Hub.commit = then
+    assert started("recalled", **now) == ["None", "False"]
+    other, _ = started("loaded")
+    assert other != digest
+    assert started("recalled", **now) == [other, "False"]
+    server.shutdown()
+    server.server_close()
 
 
 def test_no_cache_neither_reads_nor_writes_one(tmp_path, run):
