@@ -1,6 +1,7 @@
 """How Sphinx builds the documentation: `sphinx-build -W -b html docs FOLDER`."""
 
 import sys
+import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -28,10 +29,22 @@ html_title = "batchstat"
 html_copy_source = False
 
 
+_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+
+
 def setup(app: Sphinx) -> None:
-    """Write the reference before Sphinx looks for pages."""
+    """Write the reference before Sphinx looks for pages, and the address of the repository into
+    them.
+    """
+    app.connect("source-read", _write_address)
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference"))
     app.connect("autodoc-process-docstring", _rejoin_property, priority=900)
+
+
+def _write_address(app: object, page: str, source: list[str]) -> None:
+    """Replace ADDRESS by the address of the repository, where it is known."""
+    if address := _PROJECT.get("urls", {}).get("Repository"):
+        source[0] = source[0].replace("git+ADDRESS", f"git+{address}")
 
 
 def _rejoin_property(
