@@ -114,7 +114,16 @@ def test_the_hook(repository: Path):
     # The one that is copied runs what is installed; the other one is for a clone as `repo`.
     of_clone = {key: value for key, value in hook.items() if key != "description"}
     assert local == {"repo": "local", "hooks": [{**of_clone, "language": "system"}]}
-    for name in ("data/a.jsonl", "a.parquet", "b.txt.gz", "pyproject.toml", "x/batchstat.toml"):
+    for name in (
+        "data/a.jsonl",
+        "a.parquet",
+        "b.txt.gz",
+        "pyproject.toml",
+        "x/batchstat.toml",
+        "sft.yaml",
+        "a/b.yml",
+        "args.json",
+    ):
         assert re.search(hook["files"], name)
     for name in ("a.py", "README.md", "a.toml"):
         assert not re.search(hook["files"], name)

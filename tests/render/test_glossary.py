@@ -236,3 +236,15 @@ print(json.dumps([shown, helps, [schema(name) for name in FILES]]))
     exec(program, {})  # noqa: S102 (here, docstrings are there)
     assert found.stdout == capsys.readouterr().out
     assert all(text for _, text in json.loads(found.stdout)[1])
+
+
+def test_definitions_as_json(run):
+    """For programs: what is shown of names, and without names all that has one."""
+    every = json.loads(run("explain", "--json").stdout)
+    assert [each["name"] for each in every] == [entry.name for entry in entries()]
+    assert set(every[0]) == {"name", "kind", "text", "facts"}
+    found = json.loads(run("explain", "--json", "padding/over-budget", "packed").stdout)
+    expected = explain_all(["padding/over-budget", "packed"])
+    assert [(each["name"], each["text"], each["facts"]) for each in found] == [
+        (entry.name, entry.text, dict(entry.facts)) for entry in expected
+    ]

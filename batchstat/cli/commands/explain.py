@@ -22,6 +22,9 @@ class Names:
     name: tuple[str, ...] = option(
         (), "A column, a key, a strategy, …", "", "NAME", is_argument=True, names=_names
     )
+    as_json: bool = option(
+        False, "Print definitions as JSON: of all names without one.", "Output", flags=("--json",)
+    )
 
 
 @takes(Names)
@@ -43,13 +46,21 @@ class Names:
 
         # The models that --model knows
         batchstat explain model
+
+        # Everything that has a name, for a program
+        batchstat explain --json
     """
 )
 def command(options: Options) -> None:
+    from batchstat.documents.base import to_text
     from batchstat.render.glossary import COLUMNS, entries, explain_all
     from batchstat.render.screens.definitions import definition_screen, names_screen
 
-    requested = options.read(Names).name
+    requested, as_json = options.read(Names).name, options.read(Names).as_json
+    if as_json:
+        found = explain_all(requested) if requested else entries()
+        emit(to_text([{**vars(entry), "facts": dict(entry.facts)} for entry in found]))
+        return
     if not requested:  # list all names, grouped by kind
         names_by_kind: dict[str, list[str]] = {"column": list(COLUMNS)}
         for entry in entries():
