@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from importlib.resources import files
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.inputs import begins_with_chats
 from batchstat.profiling.profile import Profile
 from batchstat.render.command_lines import non_defaults
+from batchstat.shown_addresses import without_secrets
 from batchstat.simulation.compare.learning_rate import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
@@ -202,6 +204,7 @@ def workflow(record: str = "") -> str:
             that the check of an old one could never fail.
     """
     text = (files("batchstat.render.recipes") / "workflow.yml").read_text(encoding="utf-8")
+    text = text.replace("git+ADDRESS", _requirement())
     if not record:
         return text
     recording_steps = (
@@ -212,6 +215,22 @@ def workflow(record: str = "") -> str:
     # The recording is made just before it is checked.
     check_step = "      - run: batchstat check"
     return text.replace(check_step, recording_steps + check_step)
+
+
+def _requirement() -> str:
+    """Return what pip installs elsewhere to get this batchstat: its repository, at the commit that
+    is installed here; or, where it came from elsewhere, at its version. `git+ADDRESS`, for the
+    reader to complete, where the address of the repository is not known.
+    """
+    installed = distribution("batchstat")
+    # What pip and uv write of a package that was named by an address (PEP 610).
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    commit = origin.get("vcs_info", {}).get("commit_id")
+    if commit and not origin["url"].startswith("file:"):
+        return f"git+{without_secrets(origin['url'])}@{commit}"
+    urls = (url.partition(", ") for url in installed.metadata.get_all("Project-URL") or ())
+    address = next((url for label, _, url in urls if label == "Repository"), None)
+    return "git+ADDRESS" if address is None else f"git+{address}@v{installed.version}"
 
 
 def holds_text(profile: Profile) -> bool:
