@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -80,7 +81,8 @@ def recalled(name: str) -> Tokenizer | None:
     before and are unchanged. None for any other.
     """
     if name == builtin.NAME:
-        return from_known(name, _builtin(), _builtin_as_transformers)
+        found = from_known(name, _builtin(), _builtin_as_transformers)
+        return replace(found, made_by=(load_tokenizer, (name,)))  # every process has its definition
     files = _files_of(name)
     known = None if files is None else recall(state_of_files(files))
     if known is None:

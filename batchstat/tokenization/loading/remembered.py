@@ -26,9 +26,12 @@ ENDING = ".tokenizer"
 _LIBRARIES = ("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktoken")
 """Libraries that turn the files of a tokenizer into one."""
 
-_READ_WHOLE = 64 << 20
-"""Bytes of the largest file whose content decides whether anything has changed. Of larger ones,
-such as the weights of a model beside its tokenizer, the size and the time of change do."""
+_KINDS = (".json", ".jinja", ".model", ".py", ".tiktoken", ".txt")
+"""Endings of the files that tokenizers are made of."""
+_READ_WHOLE, _MOST_OF_OTHERS = 64 << 20, 1 << 20
+"""Bytes of the largest file, of these endings and of others, whose content decides whether anything
+has changed. Of larger ones, such as weights or data beside a tokenizer, the size and the time of
+change do."""
 
 
 def state_of_files(path: Path) -> str | None:
@@ -104,7 +107,7 @@ def _contents(path: Path) -> Iterator[str]:
             continue
         state = file.stat()
         yield file.name
-        if state.st_size > _READ_WHOLE:
+        if state.st_size > (_READ_WHOLE if file.suffix in _KINDS else _MOST_OF_OTHERS):
             yield f"{state.st_size} {state.st_mtime_ns}"
         else:
             yield hashlib.blake2b(file.read_bytes()).hexdigest()

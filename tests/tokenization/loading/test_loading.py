@@ -1,4 +1,5 @@
 import json
+import pickle
 import subprocess
 import sys
 
@@ -86,6 +87,12 @@ def test_the_builtin_tokenizer_is_as_described():
     assert (BUILTIN.max_length, BUILTIN.special_tokens_per_sample) == (512, 0)
     text = "Grüße, 世界! \u0085 <|endoftext|> \x00 tail  "
     assert BACKEND.decode(BACKEND.encode(text).ids, skip_special_tokens=False) == text
+
+
+def test_other_processes_get_the_builtin_tokenizer_by_its_name():
+    pickled = pickle.dumps(BUILTIN)
+    assert len(pickled) < 1_000  # not its definition
+    assert pickle.loads(pickled).digest == BUILTIN.digest  # noqa: S301 - it is our own
 
 
 def test_the_builtin_tokenizer_can_be_trained_again(tmp_path):

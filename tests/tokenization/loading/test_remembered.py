@@ -94,6 +94,21 @@ def test_a_damaged_entry_is_not_used(kept, tmp_path, data):
     assert entry.read_bytes() == whole
 
 
+@pytest.mark.usefixtures("kept")
+@in_turn("size", [3_000_000, 5])
+def test_what_lies_beside_a_tokenizer_is_read_only_if_it_is_small(tmp_path, size):
+    """Weights and data may have gigabytes: of these, the size and the time of change are taken."""
+    folder = write(tmp_path / "tokenizer", FAST | {"shard.bin": b"a" * size})
+    load_tokenizer(str(folder))
+    assert recalled(str(folder)) is not None
+    stamp = (folder / "shard.bin").stat()
+    write(folder, {"shard.bin": b"b" * size})
+    os.utime(folder / "shard.bin", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert (recalled(str(folder)) is not None) == (size > 1 << 20)
+    os.utime(folder / "shard.bin", ns=(stamp.st_atime_ns, stamp.st_mtime_ns + 1))
+    assert recalled(str(folder)) is None
+
+
 def test_one_written_in_python_is_loaded_each_time(kept, tmp_path):
     load_tokenizer(str(write(tmp_path / "tokenizer", CTRL)))
     assert entries(kept) == []
