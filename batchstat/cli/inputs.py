@@ -90,9 +90,8 @@ class Inputs(CheckSettings):
             return self.setup.batching.strategy
         if (spec := self.get("current")) is None:
             return None
-        from batchstat.planning.strategies.spec import (
-            StrategySpec,  # a command may need no strategy
-        )
+        # Not loaded by a command that needs no strategy.
+        from batchstat.planning.strategies.spec import StrategySpec
 
         return StrategySpec.parse(spec)
 

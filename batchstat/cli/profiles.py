@@ -106,8 +106,8 @@ def count(
         reuse: whether a profile in the folder may be reused.
     """
     counting = inputs.options.read(Counting)
-    if counting != Counting():  # wrong options are refused even where nothing is counted
-        _run_options(inputs)
+    # Wrong options are refused even where nothing is counted.
+    run = None if counting == Counting() else _run_options(inputs)
     corpus = _open_corpus(inputs)
     if reuse and not counting.no_cache and folder is not None:
         # Counted below if the folder has no profile that this version can read.
@@ -118,7 +118,7 @@ def count(
     from batchstat.profiling.build import profile
     from batchstat.profiling.progress_bar import shown_progress
 
-    run = _run_options(inputs)
+    run = run or _run_options(inputs)
     cache = _count_cache(run, folder)
     # A log of one split would say no more than how the run ended.
     log_folder = folder if len(corpus.splits) > 1 else None

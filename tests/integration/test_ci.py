@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
@@ -303,3 +304,11 @@ def test_a_workflow_installs_what_is_installed_here(monkeypatch, origin, urls, e
         Installed.metadata["Project-URL"] = url
     monkeypatch.setattr(writing, "distribution", lambda _: Installed())
     assert f"- run: python -m pip install {expected}\n" in printed_workflow()
+
+
+def test_a_workflow_of_a_checkout_has_an_address_to_complete(monkeypatch):
+    def missing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(writing, "distribution", missing)
+    assert "- run: python -m pip install git+ADDRESS\n" in printed_workflow()

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -222,7 +222,10 @@ def _requirement() -> str:
     is installed here; or, where it came from elsewhere, at its version. `git+ADDRESS`, for the
     reader to complete, where the address of the repository is not known.
     """
-    installed = distribution("batchstat")
+    try:
+        installed = distribution("batchstat")
+    except PackageNotFoundError:  # it runs from a checkout
+        return "git+ADDRESS"
     # What pip and uv write of a package that was named by an address (PEP 610).
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
     commit = origin.get("vcs_info", {}).get("commit_id")

@@ -114,7 +114,7 @@ def _contents(path: Path) -> Iterator[str]:
 
 
 def _file(state: str | None) -> Path | None:
-    """Return the file of an entry; None if there is no state, or no cache folder."""
+    """Return the file of an entry; None without a state, or without a cache folder."""
     folder = None if state is None else cache_folder()
     return None if folder is None else folder / f"{state}{ENDING}"
 
