@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from batchstat.errors import OptionError as OptionError
     from batchstat.findings import Finding as Finding
     from batchstat.gate.check import check as check
-    from batchstat.gate.saving import save_baseline as save_baseline
     from batchstat.planning.plan import BatchPlan as BatchPlan
     from batchstat.planning.settings import Settings as Settings
     from batchstat.profiling.build import profile as profile
@@ -88,7 +87,6 @@ _HOMES = {
     "read_samples": "batchstat.training.reading",
     "record": "batchstat.trainers.preflight.recorded",
     "run": "batchstat.trainers.preflight.recorded",
-    "save_baseline": "batchstat.gate.saving",
     "show": "batchstat.render.printed",
     "to_html": "batchstat.render.html.report",
     "token_lengths": "batchstat.tokenization.token_lengths",

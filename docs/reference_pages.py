@@ -13,7 +13,7 @@ from reference_commands import commands
 import batchstat
 from batchstat.cli.configuration import KEYS
 from batchstat.cli.device import Calibrated
-from batchstat.cli.records import Baseline, Current, Ignored, Model, Template, Tokenization
+from batchstat.cli.records import Base, Current, Ignored, Model, Template, Tokenization
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import FILES, schema
 from batchstat.errors import InputError, OptionError
@@ -192,7 +192,7 @@ def _configuration() -> Iterator[str]:
         "beats defaults. `batchstat config` prints what is in force and where it is set; "
         "`--no-config` ignores the file."
     )
-    of_commands = (Tokenization, Template, Current, Model, Calibrated, Baseline, Ignored)
+    of_commands = (Tokenization, Template, Current, Model, Calibrated, Base, Ignored)
     records = (CorpusOptions, Settings, *of_commands)
     declared = {each.name: each for record in records for each in fields(record)}
     yield "## Keys"
@@ -213,7 +213,7 @@ def _configuration() -> Iterator[str]:
     yield (
         "A limit is text or a number, or a table, as in "
         f'`min-fill = {{ limit = "95%", level = "warn" }}`. Levels are {levels}. Bounds are `max`, '
-        "`min`, and against a baseline `max-increase` and `max-decrease`."
+        "`min`, and against a base `max-increase` and `max-decrease`."
     )
 
 

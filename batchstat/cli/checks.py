@@ -1,11 +1,17 @@
 """The checks that a command runs: chosen, counted, and compared with their limits."""
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from batchstat._version import __version__
+from batchstat.cli.configuration import KEYS
 from batchstat.cli.current import current_training
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
@@ -13,19 +19,31 @@ from batchstat.cli.options import Options
 from batchstat.cli.pasted import lines_of_trial
 from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.profiles import count, refuse_counting
-from batchstat.cli.records import Checks
+from batchstat.cli.records import Checks, Counting
 from batchstat.cli.streams import say
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError
+from batchstat.documents.base import to_text
+from batchstat.documents.check import check_document
+from batchstat.errors import BatchstatError, InputError
 from batchstat.findings import Finding
+from batchstat.gate.base import Base, base_in, load_base
 from batchstat.gate.check import check, measure_report
-from batchstat.gate.outcome import Check, CheckedReport
+from batchstat.gate.limits import DEFAULT_CHECK
+from batchstat.gate.outcome import Check
 from batchstat.planning.settings import DEFAULT_CURRENT
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes
 from batchstat.render.text import age
+from batchstat.shown_addresses import is_shortened
+from batchstat.storage.addresses import as_path
+from batchstat.storage.machine import BASE_ENDING, cache_folder
+from batchstat.storage.shown import is_remote, one_line
+from batchstat.words import flags_named
+
+if TYPE_CHECKING:
+    from batchstat.storage.revisions import Revision
 
 _NO_CURRENT_SETUP = (
     f"the limits are held against {DEFAULT_CURRENT}, as nothing names what you train with: add "
@@ -72,6 +90,7 @@ def run_check(inputs: Inputs) -> Check:
         OptionError: options that do not fit the corpus's formats.
     """
     try:
+        base = _base_of(inputs)
         profile = _profile_of_check(inputs)
         training = current_training(inputs, profile)
         samples = training.profile  # without those that a trainer leaves out
@@ -80,7 +99,7 @@ def run_check(inputs: Inputs) -> Check:
             samples,
             inputs.limits_in_force,
             current=training.row or DEFAULT_CURRENT,
-            baseline=inputs.get("baseline"),
+            base=base,
             name=inputs.name,
             # Called where a limit fails: returns what the user writes to make a change.
             written=partial(lines_of_trial, inputs, samples, all_kept=all_kept),
@@ -89,6 +108,9 @@ def run_check(inputs: Inputs) -> Check:
             **asdict(training.settings),
         )
         findings = [*_input_findings(inputs, profile), *training.warnings, *checked.warnings]
+        if base is not None and base.check is None:
+            nothing = f"{base.name} has nothing to compare with: {base.why}"
+            findings.insert(0, Finding("check/no-base", nothing))
         if training.row is None:  # neither a strategy nor a trainer is named
             findings.insert(0, Finding("check/no-current", _NO_CURRENT_SETUP))
         return replace(checked, warnings=inputs.shown(findings))
@@ -96,18 +118,84 @@ def run_check(inputs: Inputs) -> Check:
         return Check(name=inputs.name, strategy=inputs.current_text, report=None, error=str(error))
 
 
-def measure_inputs(inputs: Inputs) -> CheckedReport:
-    """Return the numbers of a check, for a baseline: limits are not judged.
+def _base_of(inputs: Inputs) -> Base | None:
+    """Return what a check is compared with: the check in a file of an earlier one, or of the same
+    name at a revision, counted there by the configuration of that time. None without a base.
 
-    Raises as `batchstat.gate.check.measure_report`.
+    A revision whose check has no answer gives a base without one, as on the branch that adds the
+    check: `Base.why` says why.
+
+    Raises:
+        InputError: there is no such file or revision, or the file cannot be read.
     """
-    profile = _profile_of_check(inputs)
-    inputs.warn(*_input_findings(inputs, profile))
-    training = current_training(inputs, profile)
-    limits, device = inputs.limits_in_force, read_device(inputs)
-    row = training.row or StrategySpec.of(DEFAULT_CURRENT)
-    measured = measure_report(training.profile, row, training.settings, limits, device)
-    return replace(measured, warnings=(*training.warnings, *measured.warnings))
+    name = inputs.get("base")
+    if name is None:
+        return None
+    if is_remote(name) or Path(name).exists():
+        return load_base(as_path(name), inputs.name)
+    from batchstat.profiling.cache import CountCache
+    from batchstat.profiling.executors.local import processes
+    from batchstat.storage.revisions import find_revision, moved
+
+    revision = find_revision(name)
+    stored = _stored_file(revision, inputs)
+    if stored is not None:
+        with suppress(InputError, OSError):  # one that is not there or was damaged is made again
+            return base_in(stored.read_bytes(), inputs.name, name)
+    say(f"counting the corpus of {name}, commit {revision.commit[:8]}")
+    try:
+        with revision.checked_out() as root, processes(1, 1).start() as pool:
+            given = moved(root, revision.root, inputs.options.given)
+            job = pool.submit(_measure_at, root / revision.folder, given, inputs.name)
+            document = to_text(moved(revision.root, root, job.result()))
+    except BatchstatError as error:
+        return Base(name, None, why=str(error))
+    if stored is not None:
+        with suppress(OSError):  # a cache that cannot be written
+            CountCache.at(stored.parent).write(stored.name, document.encode())
+    return base_in(document, inputs.name, name)
+
+
+def _measure_at(folder: Path, given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the check with this name as in check.json, without limits, as it is in a folder with
+    the configuration there. It runs in a process of its own, whose working folder it changes.
+
+    Raises:
+        BatchstatError: the check has no answer.
+    """
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise InputError(f"there is no such folder ({one_line(error)})") from None
+    options = Options(given)
+    # Not shown: the progress and the warnings of another time.
+    with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere), flags_named():
+        configuration = read_configuration(options)
+        # A corpus on the command line is the check that has the settings all checks share.
+        names = [check.name for check in configuration.checks]
+        is_shared = name == DEFAULT_CHECK and name not in names
+        check = configuration.shared if is_shared else configuration.check(name)
+        inputs = read_inputs(options, check)
+        training = current_training(inputs, _profile_of_check(inputs))
+        row = training.row or StrategySpec.of(DEFAULT_CURRENT)
+        read = (training.settings, inputs.limits_in_force, read_device(inputs))
+        measured = measure_report(training.profile, row, *read)
+        answer = Check(name=name, strategy=measured.strategy, report=measured.report)
+        return check_document([answer], answer.status, datetime.now(UTC).isoformat())
+
+
+def _stored_file(revision: "Revision", inputs: Inputs) -> Path | None:
+    """Return the file in the cache for the numbers of a check at a revision; None where it cannot
+    be told from those of another, or without a cache.
+    """
+    options, folder = inputs.options, cache_folder()
+    decisive = [
+        (key, options.given[key]) for key in ("config", "no_config", *KEYS) if key in options.given
+    ]
+    written = repr((__version__, revision.commit, revision.folder, inputs.name, decisive))
+    if folder is None or options.read(Counting).no_cache or is_shortened(written):
+        return None
+    return folder / f"{hashlib.blake2b(written.encode(), digest_size=20).hexdigest()}{BASE_ENDING}"
 
 
 def _profile_of_check(inputs: Inputs) -> Profile:

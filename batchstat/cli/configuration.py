@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, get_args
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import BatchstatError, InputError, OptionError, unknown
 from batchstat.findings import known_ids
-from batchstat.gate.limits import Limit, read_limits
+from batchstat.gate.limits import DEFAULT_CHECK, Limit, read_limits
 from batchstat.parameters import whole_number
 from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.registry import names_strategy
 from batchstat.storage.addresses import as_path, check_regular
 from batchstat.storage.shown import as_shown, is_remote
 from batchstat.trainers.base.named import is_current_file
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from batchstat.cli.options import Record
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
-DEFAULT_CHECK = "default"
 
-_PATHS = ("chat_template", "calibration", "baseline")
+_PATHS = ("chat_template", "calibration")
 """Keys whose value is always one path."""
 _FIELDS: dict[str, "Field[Any]"] = {
     declared.name: declared for record in (CorpusOptions, Settings) for declared in fields(record)
@@ -32,7 +32,7 @@ _FIELDS: dict[str, "Field[Any]"] = {
 """Fields that keys set, by name: a key's value has the type of its field. Other keys are text."""
 KEYS = (
     *("corpus", "tokenizer", "chat_template", "current", "framework", "ignore_keys", "ignore"),
-    *("model", "calibration", "cost_per_hour", "baseline", *_FIELDS),
+    *("model", "calibration", "cost_per_hour", "base", *_FIELDS),
 )
 """Keys that a check may have in the file, which writes `-` for `_`."""
 
@@ -277,14 +277,17 @@ class _Reader:
 
             file = weights_file(typed)  # `weights=FILE.json`
             return typed.replace(file, self._from_working_folder(file), 1) if file else typed
-        # These three take a name or a path. A name stays as it is.
+        # These take a name or a path. A name stays as it is.
         is_path = (
-            (key == "current" and is_current_file(self._from_working_folder(typed)))
-            or (key == "tokenizer" and self._is_there(typed))
+            (key == "current" and not names_strategy(typed) and self._is_current_file(typed))
+            or (key in ("tokenizer", "base") and self._is_there(typed))
             # The name of a known model is not taken for a folder that has the same name.
             or (key == "model" and not _is_known_model(typed) and self._is_there(typed))
         )
         return self._from_working_folder(typed) if is_path else typed
+
+    def _is_current_file(self, name: str) -> bool:
+        return is_current_file(name) or self._is_there(name)
 
     def _is_there(self, path: str) -> bool:
         try:

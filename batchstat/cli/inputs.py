@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.configuration import (
-    DEFAULT_CHECK,
     KEYS,
     CheckSettings,
     Configuration,
@@ -22,7 +21,7 @@ from batchstat.cli.streams import say, warn
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
 from batchstat.findings import Finding, known_ids, without_ignored
-from batchstat.gate.limits import Limit, in_force, read_limits
+from batchstat.gate.limits import DEFAULT_CHECK, Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import DEFAULT_CURRENT, Settings
 from batchstat.storage.addresses import local_path
@@ -114,8 +113,8 @@ class Inputs(CheckSettings):
 
     @property
     def limits_in_force(self) -> list[Limit]:
-        """The limits that are not off, and those that comparing with a baseline adds."""
-        return in_force(self.limits, self.get("baseline") is not None)
+        """The limits that are not off, and those that comparing with a base adds."""
+        return in_force(self.limits, self.get("base") is not None)
 
     @property
     def output(self) -> Path:

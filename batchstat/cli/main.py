@@ -1,14 +1,12 @@
 """The application: its commands, and how their errors end the process."""
 
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from batchstat._version import __version__
-from batchstat.cli.commands import baseline
 from batchstat.cli.streams import emit, open_closed_streams, say
 from batchstat.cli.usage import Commands, Group, Help, Listed
 from batchstat.errors import BatchstatError, InputError
@@ -31,9 +29,9 @@ class _Main(Group):
     a function only when that command is run.
     """
 
-    def __init__(self, *, commands: Mapping[str, Any], **group_options: Any) -> None:
-        """Make the group of the commands in `_PANELS`, and of those that typer passes: `baseline`,
-        which is a group itself. `group_options` are other arguments of typer's group.
+    def __init__(self, **group_options: Any) -> None:
+        """Make the group of the commands in `_PANELS`. `group_options` are arguments of typer's
+        group, whose own commands are not used.
         """
         # Modules of commands load fast: each imports what it works with when it runs.
         listed = {
@@ -41,8 +39,8 @@ class _Main(Group):
             for panel, names in _PANELS.items()
             for name in names
         }
-        lazy_commands: Any = Commands({**listed, **commands})
-        super().__init__(commands=lazy_commands, **group_options)
+        lazy_commands: Any = Commands(listed)
+        super().__init__(**{**group_options, "commands": lazy_commands})
 
 
 app = typer.Typer(
@@ -55,7 +53,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"token_normalize_func": lambda flag: flag.replace("_", "-")},
 )
-app.add_typer(baseline.app, name="baseline", rich_help_panel="CI")
 
 
 def _print_version(wanted: bool) -> None:

@@ -255,11 +255,15 @@ class Checks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baseline:
-    """The baseline that a check is compared with."""
+class Base:
+    """What a check is compared with."""
 
-    baseline: Path | None = option(
-        None, "Compare with this baseline.", "Limits", "FILE", is_common=True
+    base: str | None = option(
+        None,
+        "Git revision, or check.json, to compare with.",
+        "Limits",
+        "REF|FILE",
+        is_common=True,
     )
 
 
@@ -281,7 +285,7 @@ Limits = make_dataclass(
         )
         for name, limit in NAMED_LIMITS.items()
     ],
-    bases=(Baseline,),
+    bases=(Base,),
     frozen=True,
     kw_only=True,
 )

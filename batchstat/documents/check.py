@@ -35,12 +35,12 @@ class HeldLimit(Document):
     name: str = told("As it is called: max-padding, or the bound and the path.", of="limit.name")
     path: str = told("The number in the report.", of="limit.path")
     bound: _Bound = told(
-        "Whether the limit is the most, the least, or the most change from the baseline.",
+        "Whether the limit is the most, the least, or the most change from the base.",
         of="limit.bound",
     )
     limit: _Number = told("Inclusive; ratios in [0, 1].", of="limit.threshold")
     value: _Number = told("The number as it is.")
-    before: _Number | None = told("As it was in the baseline; null where none is held against it.")
+    before: _Number | None = told("As it was in the base; null where it had none.")
     over: _Number = told("By how much the number is beyond the limit; at most 0 where it is kept.")
     level: Annotated[str, among(("error", "warn"))] = told(
         "What it means to exceed it: error fails the check, warn only says so.", of="limit.level"
@@ -52,6 +52,14 @@ class HeldLimit(Document):
     )
 
 
+@described("What changed since the base.")
+class Since(Record):
+    base: str = told("The revision or file that the check is compared with.")
+    changes: tuple[str, ...] = told(
+        "In words: what is trained, how it is read, files of the corpus, settings."
+    )
+
+
 @described("One check.")
 class CheckResult(Document):
     name: str = told("As the configuration calls it; default without a name.")
@@ -60,6 +68,7 @@ class CheckResult(Document):
     strategy: str = told("As it is written.")
     report: Report | None = told("The numbers that limits are held against.")
     limits: list[HeldLimit] = told("The limits that were held against the report.", of="outcomes")
+    since: Since | None = told("What changed since the base; null without one.")
     warnings: list[Finding] = told("What else to know about the numbers.")
 
 

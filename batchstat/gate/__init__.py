@@ -1,1 +1,1 @@
-"""Limits and baselines compared with the numbers of a report, and remedies for exceeded ones."""
+"""Limits and bases compared with the numbers of a report, and remedies for exceeded ones."""

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from batchstat._version import __version__
 from batchstat.calibration.calibration import Calibration
 from batchstat.documents.comparison import report_document
 from batchstat.errors import InputError, OptionError
-from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baseline
-from batchstat.gate.limits import Limit, in_force, read_limits
+from batchstat.gate.base import Base, load_base
+from batchstat.gate.limits import DEFAULT_CHECK, Limit, in_force, read_limits
 from batchstat.gate.outcome import Check, CheckedReport, Outcome
 from batchstat.gate.paths import value_at
 from batchstat.gate.remedies import Written, corpus_remedy, find_remedy
@@ -34,8 +35,8 @@ def check(
     limits: Mapping[str, Any] | Sequence[Limit],
     *,
     current: Row | Path = DEFAULT_CURRENT,
-    baseline: str | Path | None = None,
-    name: str = DEFAULT_NAME,
+    base: Base | str | Path | None = None,
+    name: str = DEFAULT_CHECK,
     written: Written | None = None,
     trainer: Trainer | None = None,
     ignore_keys: Sequence[str] = (),
@@ -53,8 +54,8 @@ def check(
         limits: as in the configuration, such as `{"max-padding": "5%"}`.
         current: what is trained: `name` or `name:key=value,key=value`; a name and batches of record
             numbers; a trainer's configuration, such as `sft.yaml`; or the folder of a recording.
-        baseline: a baseline file with a check of this name; padding must then not rise unless a
-            limit allows it.
+        base: a file of `batchstat check --format json=FILE` with a check of this name, which the
+            numbers are compared with. Without limits, padding must then not rise.
         name: the name of the check.
         written: returns a change as the user writes it, in two parts: what changes in the training,
             and what in the check to match it; by default `key=value`.
@@ -74,26 +75,22 @@ def check(
 
     Raises:
         OptionError: no limits, or an invalid one.
-        InputError: the numbers do not cover the whole corpus, are not comparable with those of
-            the baseline, or the calibration cannot be used.
+        InputError: the numbers do not cover the whole corpus, or the base or the calibration cannot
+            be used.
     """
     if isinstance(limits, Mapping):
-        limits = in_force(read_limits(limits, "limits"), has_baseline=baseline is not None)
-    require_limits(limits, has_baseline=baseline is not None, subject=f"check {name!r} has")
+        limits = in_force(read_limits(limits, "limits"), has_base=base is not None)
+    require_limits(limits, has_base=base is not None, subject=f"check {name!r} has")
     trained = trained_today(current, profile, settings, trainer, ignore_keys)
-    before = None if baseline is None else load_baseline(as_path(baseline), name)
+    if isinstance(base, str | Path):
+        base = load_base(as_path(base), name)
     now = measure_trained(trained, limits, calibration, cost_per_hour)
-    if before is not None and (difference := before.difference(now.as_baseline(limits))):
-        assert baseline is not None
-        raise InputError(
-            f"{as_path(baseline).as_posix()} is not comparable ({difference}): rerun batchstat "
-            "baseline save"
-        )
-    outcomes, describe = judge(now.report, limits, before), written or _describe_for_library
+    outcomes, describe = judge(now.report, limits, base), written or _describe_for_library
     return Check(
         name=name,
         strategy=now.strategy,
         report=now.report,
+        since=None if base is None else base.since(now.strategy, now.report, __version__),
         outcomes=tuple(_with_remedies(now, outcomes, describe, trained.trainer)),
         warnings=(*trained.warnings, *now.warnings),
     )
@@ -178,40 +175,40 @@ def _limits_cover_bad_records(profile: Profile, limits: Iterable[Limit]) -> bool
     return "corpus.unreadable" in limited or kinds <= limited
 
 
-def require_limits(limits: Iterable[Limit], has_baseline: bool, subject: str) -> None:
+def require_limits(limits: Iterable[Limit], has_base: bool, subject: str) -> None:
     """Raise OptionError for a check without limits, which would always pass, or for a limit on a
-    difference without a baseline.
+    difference without a base.
 
     Args:
         limits: the limits in force.
-        has_baseline: whether there is a baseline.
+        has_base: whether there is a base.
         subject: how the message on missing limits begins, such as "check 'train' has".
     """
     if not limits:
         raise OptionError(
-            f"{subject} no limits to check: pass --max-padding 5% or --baseline FILE, or run "
+            f"{subject} no limits to check: pass --max-padding 5% or --base REVISION, or run "
             "batchstat init to write limits to the configuration"
         )
     for limit in limits:
-        if limit.is_difference and not has_baseline:
+        if limit.is_difference and not has_base:
             raise OptionError(
                 f"{limit.name} (set in {limit.origin}) limits a difference, but there is no "
-                "baseline: run batchstat baseline save, and pass --baseline FILE"
+                "base: pass --base REVISION, or the file of an earlier check as --base FILE"
             )
 
 
 def judge(
-    report: Mapping[str, Any], limits: Iterable[Limit], baseline: Baseline | None = None
+    report: Mapping[str, Any], limits: Iterable[Limit], base: Base | None = None
 ) -> tuple[Outcome, ...]:
-    """Compare each limit with its number; a limit on a difference also with the baseline's number.
+    """Compare each limit with its number; a limit on a difference also with the base's number.
 
     Args:
         report: the numbers now, as in `check.json`.
         limits: the limits.
-        baseline: the numbers of an earlier time.
+        base: the numbers of an earlier time.
 
     Raises:
-        InputError: the report or the baseline lacks a number.
+        InputError: the report or the base lacks a number.
     """
     outcomes = []
     for limit in limits:
@@ -219,13 +216,12 @@ def judge(
             value = value_at(report, limit.path)
         except InputError as error:
             raise InputError(f"{limit.name}: {error}") from None
-        before = None
-        if baseline is not None:
-            before = baseline.numbers.get(limit.path)
+        before = None if base is None else base.number(limit.path)
         if limit.is_difference and before is None:
-            raise InputError(
-                f"the baseline has no {limit.path} for {limit.name}: rerun batchstat baseline save"
-            )
+            assert base is not None
+            if base.check is None:  # the first check of its kind has nothing to differ from
+                continue
+            raise InputError(f"{base.name} has no {limit.path}, which {limit.name} is held against")
         outcomes.append(Outcome(limit=limit, value=value, before=before))
     return tuple(outcomes)
 

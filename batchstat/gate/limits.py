@@ -12,6 +12,8 @@ from batchstat.gate.quantities import Number, exact, parse_quantity
 
 Level = Literal["error", "warn"]
 LEVELS = ("error", "warn", "off")
+DEFAULT_CHECK = "default"
+"""The name of a check that has none of its own."""
 
 _NO_INCREASE = "a default, which --max-increase changes"
 
@@ -24,7 +26,7 @@ class Limit:
         name: name of the limit: `max-padding`, or `max` and the path.
         path: path of the number in the report.
         bound: whether the number must not be above or below the threshold, or not rise or fall by
-            more than that from a baseline.
+            more than that from a base.
         threshold: the threshold; ratios in [0, 1].
         kind: the kind of number.
         level: whether exceeding it is an error or a warning.
@@ -43,7 +45,7 @@ class Limit:
 
     @property
     def is_difference(self) -> bool:
-        """Whether it limits the difference from a baseline."""
+        """Whether it limits the difference from a base."""
         return self.bound in ("max-increase", "max-decrease")
 
     def over(self, value: Number, before: Number | None) -> float:
@@ -51,13 +53,13 @@ class Limit:
 
         Args:
             value: the number now.
-            before: the number in the baseline, for a limit on a difference.
+            before: the number in the base, for a limit on a difference.
         """
         # Fractions: as floats, 0.065 - 0.06 is above 0.005.
         number, threshold = exact(value), exact(self.threshold)
         if self.is_difference:
             assert before is not None
-            number -= exact(before)  # the increase since the baseline
+            number -= exact(before)  # the increase since the base
         if self.bound == "min":
             return float(threshold - number)
         if self.bound == "max-decrease":
@@ -65,12 +67,10 @@ class Limit:
         return float(number - threshold)
 
 
-def in_force(limits: Mapping[str, Limit | None], has_baseline: bool) -> list[Limit]:
-    """Return the limits that are not off. With a baseline, there is one more, unless `max-increase`
-    is set: padding must not rise.
-    """
-    if has_baseline:
-        limits = read_limits({"max-increase": 0}, _NO_INCREASE) | dict(limits)
+def in_force(limits: Mapping[str, Limit | None], has_base: bool) -> list[Limit]:
+    """Return the limits that are not off. With a base and no limit, padding must not rise."""
+    if has_base and not limits:
+        limits = read_limits({"max-increase": 0}, _NO_INCREASE)
     return [limit for limit in limits.values() if limit is not None]
 
 

@@ -107,7 +107,7 @@ NAMED_LIMITS: dict[str, NamedLimit] = {
     "max-increase": NamedLimit(
         "strategy.padding_ratio",
         "padding",
-        "Increase of padding over the baseline; 0 unless set.",
+        "Increase of padding over the base; 0 where --base is the only limit.",
         "0.5pp",
         bound="max-increase",
     ),

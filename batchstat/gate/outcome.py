@@ -1,12 +1,11 @@
 """Records of a check: the outcome of each limit, and a status, shared by every output."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from batchstat.documents.check import Remedy
+from batchstat.documents.check import Remedy, Since
 from batchstat.findings import Finding
-from batchstat.gate.baseline import Baseline
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
 from batchstat.planning.settings import Settings
@@ -24,7 +23,7 @@ class Outcome:
     Attributes:
         limit: the limit.
         value: the number now.
-        before: the number in the baseline; None without a baseline.
+        before: the number in the base; None without a base, or where that has none.
         remedy: a change that would keep the limit; None if it is kept.
     """
 
@@ -60,6 +59,7 @@ class Check:
         strategy: the strategy, as it is written.
         report: the numbers, as in `check.json`; None if there are none.
         outcomes: the outcome of each limit.
+        since: what changed since the base; None without a base.
         warnings: what to know about the numbers.
         error: why there is no answer; None if there is one.
     """
@@ -68,6 +68,7 @@ class Check:
     strategy: str
     report: Mapping[str, Any] | None
     outcomes: tuple[Outcome, ...] = ()
+    since: Since | None = None
     warnings: tuple[Finding, ...] = ()
     error: str | None = None
 
@@ -111,19 +112,6 @@ class CheckedReport:
     def strategy(self) -> str:
         """The strategy, as it is written, or the name of the batches."""
         return self.current[0] if isinstance(self.current, tuple) else self.current.text
-
-    def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
-        """Return the numbers as a baseline, with everything that they depend on except the corpus,
-        which may have changed since: that is what a baseline is for.
-
-        Args:
-            limits: limits whose numbers are stored too.
-        """
-        read_as = asdict(self.profile.corpus.options)
-        settings = {"current": self.strategy, **asdict(self.settings), **read_as}
-        if self.device is not None:
-            settings["calibration"] = self.device.identity
-        return Baseline.of(self.report, settings, [limit.path for limit in limits])
 
 
 def worst(checks: Iterable[Check]) -> Status:

@@ -29,6 +29,7 @@ from batchstat.storage.addresses import (
     temporary_beside,
     try_writing,
 )
+from batchstat.storage.machine import BASE_ENDING
 from batchstat.storage.sealed_records import decoded
 from batchstat.storage.shown import as_shown, is_remote, one_line
 from batchstat.tokenization.loading.remembered import ENDING as OF_TOKENIZERS
@@ -219,7 +220,7 @@ class CountCache:
         try:
             for path in self.folder.iterdir():
                 # Processes that were killed leave tasks and temporary files.
-                if path.name.endswith((_ENDING, OF_TOKENIZERS, TASK_ENDING, ".tmp")):
+                if path.name.endswith((_ENDING, OF_TOKENIZERS, BASE_ENDING, TASK_ENDING, ".tmp")):
                     with suppress(OSError):  # another process may delete it in the meantime
                         state = path.stat()
                         entries.append((state.st_mtime_ns, state.st_size, path))

@@ -98,7 +98,8 @@ def merge_splits(
         CacheEvictedError: stored counts no longer exist.
         InputError: there are no samples, or no record has the label.
     """
-    sources: list[Source] = []  # as they were read: with a digest
+    sources: list[Source] = []  # as they were read: with a digest, and what was counted
+    samples = tokens = 0  # of the files before
     merged = _MergedSamples(sum(split.samples for split in counted.values()))
     # File by file: each begins with the split at its byte 0, and has the splits `first` to
     # `stop` - 1.
@@ -126,7 +127,9 @@ def merge_splits(
         if not source.digest and len(facts) == stop - first:
             digests = [digest for fact in facts for digest in fact.digests]
             source = replace(source, digest=joined_digest(digests))
+        source = replace(source, samples=len(merged) - samples, tokens=merged.tokens - tokens)
         sources.append(source)
+        samples, tokens = len(merged), merged.tokens
     if merged.first is None:
         raise InputError(f"no split could be counted: {failed[min(failed)]}")
     return merged.profile(created, sources, options, tuple(failed[i] for i in sorted(failed)))
@@ -137,6 +140,7 @@ class _MergedSamples:
 
     Attributes:
         first: profile of the first split added; None before that.
+        tokens: tokens of all samples added.
     """
 
     def __init__(self, samples: int) -> None:
@@ -144,7 +148,7 @@ class _MergedSamples:
         self.first: Profile | None = None
         self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
         # Samples added so far, and records: the samples, and those that were skipped.
-        self._samples = self._seen_records = 0
+        self._samples = self._seen_records = self.tokens = 0
         # Records that were skipped, by the reason, and examples of them.
         self._skipped: Counter[str] = Counter()
         self._bad_records: list[str] = []
@@ -154,6 +158,10 @@ class _MergedSamples:
         # What each split has; `profile` joins them.
         self._labels: list[Labels] = []
         self._kinds: dict[str, list[TokenRanges]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of samples added."""
+        return self._samples
 
     def takes(self, profile: Profile) -> bool:
         """Return whether a split was counted in the same way as the first one: by the same
@@ -170,6 +178,7 @@ class _MergedSamples:
         # A split numbers its records from 0.
         self._records[rows] = profile.records + self._seen_records
         self._samples += len(profile)
+        self.tokens += int(profile.lengths.sum())
         self._seen_records += len(profile) + sum(profile.corpus.skipped.values())
         self._skipped.update(profile.corpus.skipped)
         # Only the first bad records of the corpus are shown.

@@ -75,7 +75,7 @@ WORDS: Mapping[str, str] = {
     "finding": "A fact about a corpus or configuration with a stable id, such as "
     "padding/over-budget, which a warning ends with.",
     "limit": "What batchstat check holds a number against.",
-    "baseline": "The numbers of an earlier run, to hold a check's against.",
+    "base": "An earlier check, of a revision or in a file, that a check is compared with.",
     "lost": "Tokens that are in the epoch but never computed: truncated and dropped together.",
 }
 

@@ -5,6 +5,8 @@ import secrets
 from functools import cache
 from pathlib import Path
 
+BASE_ENDING = ".base"
+"""Ending of the files in the cache folder that hold checks of other revisions."""
 _FILE = "secret"
 _SECRET_BYTES = 32
 

@@ -142,8 +142,8 @@ def test_config_says_what_is_in_force_and_from_where(folder, run: Run):
 
 
 @pytest.mark.usefixtures("folder")
-def test_config_shows_the_limit_that_comes_with_a_baseline(run: Run):
-    found = in_force(run("config", "--baseline", "b.json").stdout)
+def test_config_shows_the_limit_that_comes_with_a_base(run: Run):
+    found = in_force(run("config", "--base", "b.json").stdout)
     assert found["max-increase"] == ("0", "a default, which --max-increase changes")
 
 

@@ -98,7 +98,6 @@ def test_init_writes_its_name_so_that_a_change_of_it_is_checked(run, config, tmp
     text = (tmp_path / "batchstat.toml").read_text()
     assert text.splitlines()[:2] == ['current = "sft.json"', ""]
     assert run("check").returncode == 0
-    assert run("baseline", "save").returncode == 0
     saved(config, SETTINGS | naming("pairs.jsonl") | {"max_length": 16})
     done = run("check")
     assert done.returncode == 1

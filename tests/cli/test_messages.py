@@ -12,7 +12,6 @@ import batchstat
 import written
 from batchstat.cli.commands import (
     balance,
-    baseline,
     buckets,
     check,
     compare,
@@ -240,7 +239,6 @@ def examples() -> list[tuple[str, str]]:
         "buckets": buckets.command,
         "recipe": recipe.command,
         "check": check.command,
-        "baseline": baseline.save,
         "init": init.command,
         "measure": measure.command,
     }
@@ -272,7 +270,7 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
         written.write(folder, [written.begin(), written.batch(0, 3, 5), written.step(0)])
     program, *arguments = shlex.split(re.sub("bert-base-cased|gpt2", "builtin", line))
     assert program == "batchstat"
-    if name in ("check", "baseline") and arguments[-1] in ("github", "save", "html=report.html"):
+    if name == "check" and arguments[-1] in ("github", "html=report.html"):
         limits = '[limits]\nmax-padding = "9%"\n'
         (files / "batchstat.toml").write_text(f'corpus = "plain.txt"\n{limits}')
     elif name not in ("init", "profile") and not any((files / a).exists() for a in arguments):
@@ -301,19 +299,13 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     ],
     ids=lambda arguments: " ".join(arguments),
 )
-def test_what_init_and_baseline_say_to_run_next(cli: Cli, files: Path, arguments: list[str]):
+@pytest.mark.usefixtures("files")
+def test_what_init_says_to_run_next(cli: Cli, arguments: list[str]):
     code, _, err = cli("init", *arguments)
     assert code == 0, err
     assert re.search(r"^next: batchstat check;", err, re.MULTILINE)
     code, shown, err = cli("check")
     assert code == 0, (shown, err)
-    (files / "batchstat.toml").unlink()
-    for flags in (arguments, ["--text-column", "body", "two.jsonl", "-o", "x y"]):
-        code, _, err = cli("baseline", "save", *flags, "--baseline", "a b.json")
-        assert code == 0, err
-        [line] = re.findall(r"^next: batchstat (.*)$", err, re.MULTILINE)
-        code, shown, err = cli(*shlex.split(line))
-        assert code == 0, (shown, err)
 
 
 def test_shards_say_how_they_are_put_together(cli: Cli, files: Path):

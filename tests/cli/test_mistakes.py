@@ -376,7 +376,7 @@ def test_a_named_pipe(run, tmp_path):
         ["compare", "l.npy", "--calibration", "pipe"],
         ["compare", "l.npy", "--config", "pipe"],
         ["balance", "a.csv", "--label-column", "y", "--sampler", "weights=pipe.json"],
-        ["check", "l.npy", "--baseline", "pipe"],
+        ["check", "l.npy", "--base", "pipe"],
         ["recipe", "-o", "r"],
     ],
 )

@@ -1,4 +1,4 @@
-"""`--calibration` and `--cost-per-hour` of compare, balance, check and baseline save.
+"""`--calibration` and `--cost-per-hour` of compare, balance, and check.
 
 Those of preflight are in tests/trainers/preflight/test_preflight_on_device.py.
 """
@@ -242,20 +242,18 @@ def test_a_file_of_the_configuration_is_beside_it(run, device):
     assert json.loads(done.stdout)["calibration"]["cost_per_hour"] == 2
 
 
-def test_a_baseline_is_of_one_calibration(run, device):
-    saved = run("baseline", "save", CORPUS, "--calibration", "h100.json", *BUDGET[:2])
-    assert saved.returncode == 0, saved.stderr
-    kept = ("--baseline", "batchstat-baseline.json")
-    asked = ("check", CORPUS, *BUDGET[:2], *kept)
-    assert run(*asked, "--calibration", "h100.json").returncode == 0
+def test_another_calibration_is_a_change_since_the_base(run, device):
+    asked = ("check", CORPUS, *BUDGET[:2], "--max-padding", "100%")
+    known = ("--calibration", "h100.json")
+    assert run(*asked, *known, "--format", "json=base.json").returncode == 0
+    since = (*asked, "--base", "base.json")
+    assert "changed  nothing since base.json" in run(*since, *known).stdout
     other = calibration()
     write(
         device / "other.json", replace(other, hardware=replace(other.hardware, name="NVIDIA A100"))
     )
     for more in ((), ("--calibration", "other.json")):
-        done = run(*asked, *more)
-        assert done.returncode == 3
-        assert "is not comparable (calibration" in done.stdout + done.stderr
+        assert "since base.json: another calibration" in run(*since, *more).stdout
 
 
 @pytest.mark.parametrize("command", ["compare", "check", "balance"])

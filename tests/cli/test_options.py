@@ -33,7 +33,7 @@ def test_only_commands_that_count_have_options_for_counting():
         name: counting & {parameter.name for parameter in command.params}
         for name, command in commands(GROUP)
     }
-    counts = {"profile", "compare", "balance", "buckets", "check", "baseline save", "init"}
+    counts = {"profile", "compare", "balance", "buckets", "check", "init"}
     counts.add("preflight")
     assert having == {name: counting if name in counts else set() for name in having}
 

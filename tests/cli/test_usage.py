@@ -16,15 +16,11 @@ WRONG = {
     "compare --xyzzy": "unknown option '--xyzzy' of batchstat compare: run batchstat compare "
     "--help-all for all options",
     "--xyzzy": "unknown option '--xyzzy' of batchstat: run batchstat --help for all options",
-    "baseline --xyzzy": "unknown option '--xyzzy' of batchstat baseline: run batchstat baseline "
-    "--help for all options",
-    "baseline save --cheks a": "unknown option '--cheks' of batchstat baseline save: did you mean "
-    "'--check'?",
+    "check --cheks a": "unknown option '--cheks' of batchstat check: did you mean '--check'?",
     "compare -b 8": "unknown option '-b' of batchstat compare: did you mean '--batch-size'?",
-    "compar": "unknown command 'compar': did you mean 'compare'? (known: balance, baseline, "
+    "compar": "unknown command 'compar': did you mean 'compare'? (known: balance, "
     "buckets, calibrate, check, compare, config, explain, init, measure, merge, preflight, "
     "profile, recipe, run)",
-    "baseline sav": "unknown command 'sav': did you mean 'save'? (known: save)",
     "compare --tokens-per-batch": "--tokens-per-batch has no value: write --tokens-per-batch N",
     "compare -o": "-o has no value: write -o DIR",
     "compare --json=yes": "--json takes no value: write --json alone",
@@ -36,7 +32,7 @@ WRONG = {
     "merge": "batchstat merge needs SHARD: run batchstat merge --help for examples",
     "recipe torch train.py x": "unexpected argument 'train.py x': batchstat recipe takes only "
     "FRAMEWORK: remove it",
-    "baseline save --order fil": "unknown order 'fil': did you mean 'file'? (known: blocks, file, "
+    "check --order fil": "unknown order 'fil': did you mean 'file'? (known: blocks, file, "
     "shuffled, torch)",
     "compare --current hf": "unknown strategy 'hf': did you mean 'hf-trainer'?",
     "recipe torhc": "unknown framework 'torhc': did you mean 'torch'?",

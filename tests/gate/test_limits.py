@@ -14,14 +14,13 @@ import batchstat
 from batchstat.documents.comparison import report_document
 from batchstat.documents.schema import schema
 from batchstat.errors import InputError, OptionError
-from batchstat.gate.baseline import save_baselines
-from batchstat.gate.check import judge, measure_report
+from batchstat.gate.base import Base
+from batchstat.gate.check import judge
 from batchstat.gate.limits import read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.compare import simulate
 from tables import in_turn
 
@@ -119,14 +118,12 @@ def test_one_predicate_inclusive_and_exact(part, whole, hundredths):
 
 
 def test_a_difference_of_exactly_the_limit_is_kept():
-    from batchstat.gate.baseline import Baseline
-
     limits = list(read_limits({"max-increase": "0.5pp"}, "here").values())
-    baseline = Baseline({}, {}, {"strategy.padding_ratio": 0.06})
-    [outcome] = judge({"strategy": {"padding_ratio": 0.065}}, limits, baseline)
+    base = Base("main", {"report": {"strategy": {"padding_ratio": 0.06}}})
+    [outcome] = judge({"strategy": {"padding_ratio": 0.065}}, limits, base)
     assert 0.065 - 0.06 > 0.005  # in floating point
     assert outcome.kept
-    [outcome] = judge({"strategy": {"padding_ratio": 0.0651}}, limits, baseline)
+    [outcome] = judge({"strategy": {"padding_ratio": 0.0651}}, limits, base)
     assert not outcome.kept
     assert outcome.over == 0.0001
 
@@ -423,8 +420,8 @@ def test_ratios_are_shown_as_they_are(value):
     )
 
 
-def test_a_check_in_one_call(tmp_path):
-    """The library's check: limits, a remedy, a baseline."""
+def test_a_check_in_one_call():
+    """The library's check: limits and a remedy."""
     profile = profile_of(SKEWED)
     settings = {"tokens_per_batch": 8192}
     found = batchstat.check(profile, {"max-padding": "30%"}, current="static", **settings)
@@ -435,15 +432,6 @@ def test_a_check_in_one_call(tmp_path):
     assert failure.remedy.then == "check with current='hf-group-by-length:batch_size=20'"
     mended = batchstat.check(profile, {"max-padding": "30%"}, current="bucketed")
     assert mended.status == "pass"
-    file = tmp_path / "baseline.json"
-    static = StrategySpec.of("static")
-    numbers_now = measure_report(profile, static, Settings(**settings), []).as_baseline([])
-    file.write_text(save_baselines({"default": numbers_now}))
-    same = batchstat.check(profile, {}, current="static", **settings, baseline=file)
-    assert [outcome.limit.name for outcome in same.outcomes] == ["max-increase"]
-    assert same.status == "pass"
-    with pytest.raises(InputError, match="not comparable"):
-        batchstat.check(profile, {}, current="bucketed", **settings, baseline=file)
     with pytest.raises(OptionError, match="has no limits"):
         batchstat.check(profile, {})
     with pytest.raises(OptionError, match="max-paddin"):

@@ -252,9 +252,9 @@ NO_ANSWER = {
         "1 record could not be read",
     ),
     "no label": (["good.txt", "--max-class-ratio", "5"], "was a label column read"),
-    "no baseline": (["good.txt", "--baseline", "no.json"], "no baseline no.json"),
-    "a broken baseline": (["good.txt", "--baseline", "bad.jsonl"], "bad.jsonl is not a baseline"),
-    "another schema": (["good.txt", "--baseline", "old.json"], "not comparable: it has schema b/0"),
+    "no base": (["good.txt", "--base", "no.json"], "--base no.json: there is no such file"),
+    "a broken base": (["good.txt", "--base", "bad.jsonl"], "bad.jsonl is not a report of a check"),
+    "another schema": (["good.txt", "--base", "old.json"], "old.json has schema b/0, but this"),
     "no tokenizer": (["good.txt", "--tokenizer", "./no", "--max-padding", "5%"], "no such file"),
     "a file that cannot be written": (
         ["good.txt", "--max-padding", "50%", "--format", "json=good.txt/x.json"],

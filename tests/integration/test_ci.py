@@ -159,26 +159,31 @@ def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str
 
 
 def steps_of_action(
-    repository: Path, github: dict[str, str], arguments: str = ""
+    repository: Path, github: dict[str, str], arguments: str = "", base: str = ""
 ) -> tuple[int, str]:
     """Run the shell steps of the action as GitHub does, but for the installation; what it sets for
     `${{ … }}` is given. Returns the exit code of the last step, and all that was printed.
     """
     output = Path(github["GITHUB_OUTPUT"])
     output.write_text("")
-    values = {"inputs.arguments": arguments, "inputs.token": "secret"}
+    values = {"inputs.arguments": arguments, "inputs.base": base, "inputs.token": "secret"}
+    values["steps.base.outputs.base"] = ""
     values["steps.page.outputs.artifact-url"] = "https://reports/1"
     printed, code = "", 0
     for step in ACTION["runs"]["steps"]:
         if "run" not in step or step["name"] == "Install":
             continue
+        if step.get("if") == "inputs.base" and not base:
+            continue
         assert step["shell"] == "bash"
         assert "${{" not in step["run"]  # what a pull request names is no code
-        outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
-        values |= {f"steps.check.outputs.{key}": value for key, value in outputs.items()}
         given = {key: values[text[4:-3]] for key, text in step.get("env", {}).items()}
         result = in_shell(step["run"], repository, **github, **given)
         printed, code = printed + result.stdout + result.stderr, result.returncode
+        lines = output.read_text().splitlines()
+        outputs = dict(line.split("=", 1) for line in lines)
+        for identity in filter(None, [step.get("id")]):
+            values |= {f"steps.{identity}.outputs.{key}": each for key, each in outputs.items()}
         assert code == 0 or step["name"] == "Result", result.stderr
     return code, printed
 
@@ -204,6 +209,35 @@ def test_the_action(repository: Path, github: dict[str, str]):
     assert "## batchstat: FAIL" in second["body"]
     assert GitHub.asked == ["POST", "PATCH"]
     assert GitHub.comments[0]["body"] == "<!-- batchstat w / j -->"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", ["--depth=1", "--no-single-branch"])
+def test_the_action_says_what_changed_since_the_base(
+    repository: Path, github: dict[str, str], tmp_path: Path, depth: str
+):
+    """In a checkout of one commit, as actions/checkout makes it, and in a whole one."""
+    (repository / "pyproject.toml").write_text(
+        '[tool.batchstat]\ncorpus = "sample_data/corpus.txt"\ncurrent = "hf-trainer"\n'
+        '[tool.batchstat.limits]\nmax-padding = "90%"\n'
+    )
+    commit = "git add . && git -c user.name=a -c user.email=a@b commit --quiet -m more"
+    assert in_shell(f"git init --quiet -b main && {commit}", repository).returncode == 0
+    longer = "seq -s ' ' 400 > long.txt && cat long.txt long.txt >> sample_data/corpus.txt"
+    assert in_shell(f"git checkout -q -b new && {longer} && {commit}", repository).returncode == 0
+    checkout = tmp_path / "checkout"
+    clone = f"git clone --quiet {depth} -b new {repository.as_uri()} {checkout}"
+    assert in_shell(clone, tmp_path).returncode == 0
+    code, printed = steps_of_action(checkout, github, base="main")
+    assert code == 0, printed
+    [*_, comment] = GitHub.comments
+    [changed] = [line for line in comment["body"].splitlines() if line.startswith("Changed: ")]
+    assert re.match(r"Changed: padding 59\.18% → \d\d\.\d\d% since origin/main: 2 more ", changed)
+    assert "in sample\\_data/corpus.txt (104.2 → " in changed
+    assert changed in Path(github["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
+    code, printed = steps_of_action(checkout, github, base="none")  # such as a tag
+    assert code == 0
+    assert "Changed: " not in GitHub.comments[-1]["body"]
 
 
 @pytest.mark.slow

@@ -139,9 +139,8 @@ def test_every_command(place, host, tmp_path_factory):
     place("buckets", address, *how, "--no-plots")
     place("compare", "--each", address, f"http://{host}/a.jsonl?key={CANARY}", *how, "--no-plots")
     place("check", address, *how, "--max-padding", "99%", "--format", "junit=j.xml")
-    _, error = place("baseline", "save", address, *how)
-    assert f"'http://…@{host}/a.jsonl?…'" in error
-    assert "# put back what … leaves out" in error
+    place("check", address, *how, "--max-padding", "99%", "--format", "json=base.json")
+    place("check", address, *how, "--base", "base.json", "--format", "markdown")
     place("init", address, *how)
     written = (place.folder / "batchstat.toml").read_text()
     assert f'corpus = "http://…@{host}/a.jsonl?…"  # put back what … leaves out\n' in written
@@ -191,8 +190,7 @@ def test_a_server_that_is_not_there_and_addresses_that_are_refused(place, host):
             place("profile", f"http://{host}/a.txt", option, address, status=None)
         for option in ("--current", "--tokenizer", "--calibration", "--html", "--export"):
             place("compare", f"http://{host}/a.txt", option, address, "--no-plots", status=None)
-        place("check", f"http://{host}/a.txt", "--baseline", address, status=None)
-        place("baseline", "save", f"http://{host}/a.txt", "--baseline", address, status=None)
+        place("check", f"http://{host}/a.txt", "--base", address, status=None)
         place("merge", address, status=None)
         place("measure", address, status=None)
         place("preflight", address, f"http://{host}/a.txt", status=None)
@@ -204,7 +202,7 @@ def test_options_that_name_an_address_that_is_there(place, host):
     for address in (f"http://u:{CANARY}@{host}/a.jsonl?key={CANARY}", f"http://{host}/a?{CANARY}"):
         for option in ("--current", "--tokenizer", "--calibration", "--export", "--html"):
             place("compare", f"http://{host}/a.txt", option, address, "--no-plots", status=None)
-        place("check", f"http://{host}/a.txt", "--baseline", address, status=None)
+        place("check", f"http://{host}/a.txt", "--base", address, status=None)
         place("profile", f"http://{host}/a.txt", "-o", address, status=3)
         place("profile", f"http://{host}/a.txt", "--count-cache", address, status=3)
 

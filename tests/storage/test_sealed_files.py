@@ -16,7 +16,6 @@ import pytest
 
 import batchstat
 from batchstat.errors import BatchstatError, InputError, OptionError
-from batchstat.gate.baseline import Baseline, load_baselines, save_baselines
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.build import count_shard
@@ -78,12 +77,7 @@ def with_record(path: Path, record: dict[str, Any]) -> None:
     pq.write_table(table.replace_schema_metadata({"batchstat": json.dumps(record)}), path)
 
 
-def with_baseline(path: Path, record: dict[str, Any]) -> None:
-    checks = {"default": record}
-    path.write_text(json.dumps({"schema": "batchstat.baseline/4", "checks": checks}))
-
-
-NAMES = ("lengths", "labels", "lists", "cached", "shard", "plan", "baseline")
+NAMES = ("lengths", "labels", "lists", "cached", "shard", "plan")
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +112,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     found["shard"] = folder / "shard.json"
     found["shard"].write_text(json.dumps(shard.to_json()))
-    known = Baseline({"name": "a"}, {"seed": 0}, {"strategy.batches": 5, "class_ratio": 1.5})
-    found["baseline"] = folder / "baseline.json"
-    found["baseline"].write_text(save_baselines({"default": known}))
     return found
 
 
@@ -131,14 +122,6 @@ def kept(files: dict[str, Path], tmp_path: Path) -> Callable[[str], Kind]:
         path.write_bytes(files[name].read_bytes())
         if name == "shard":
             return Kind(path, lambda path: read_shard(path.parent))
-        if name == "baseline":
-            return Kind(
-                path,
-                load_baselines,
-                lambda content: json.loads(content)["checks"]["default"],
-                with_baseline,
-                "default",
-            )
         if name == "cached":
             return Kind(path, lambda path: CountCache(str(path.parent)).get(KEY))
         return Kind(path, load_plan if name == "plan" else read_file, record_in, with_record)
@@ -153,7 +136,7 @@ def refused(kind: Kind) -> str | None:
     except BatchstatError as error:
         text = str(error)
         assert kind.path.as_posix() in text, text
-        remedies = ("again", "baseline save", "move it away", "Is a directory")
+        remedies = ("again", "move it away", "Is a directory")
         assert any(each in text for each in remedies), text
         assert len(text.splitlines()) == 1
         assert len(text) < 600, text

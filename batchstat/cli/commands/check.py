@@ -85,7 +85,7 @@ def command(options: Options) -> None:
     for inputs in inputs_of_checks:
         # How the message begins: "there are no limits to check".
         subject = f"check {inputs.name!r} has" if len(inputs_of_checks) > 1 else "there are"
-        require_limits(inputs.limits_in_force, inputs.get("baseline") is not None, subject)
+        require_limits(inputs.limits_in_force, inputs.get("base") is not None, subject)
     check_destinations(destinations)
     checks = [run_check(inputs) for inputs in inputs_of_checks]
     write(checks, destinations, created)

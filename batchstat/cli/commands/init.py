@@ -55,12 +55,13 @@ class Corpus:
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
+    from batchstat.cli.configuration import CheckSettings
     from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
     from batchstat.corpus.files.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
+    from batchstat.gate.limits import DEFAULT_CHECK
     from batchstat.gate.proposal import propose_limits
     from batchstat.planning.inputs import resolve_inputs
     from batchstat.planning.settings import DEFAULT_CURRENT

@@ -46,6 +46,10 @@ class Source(Record):
         "machine where not all of it is shown; empty where splits of the file are not counted."
     )
     format: Annotated[str, among(FORMATS)] = told("How the file was read.")
+    samples: Count | None = told(
+        "Samples that it has; null where they were not counted file by file.", default=None
+    )
+    tokens: Count | None = told("Their tokens, whole; null as samples.", default=None)
 
     @property
     def shown(self) -> str:

@@ -30,6 +30,8 @@ def check_markdown(checks: Sequence[Check]) -> str:
         # The second line aligns the columns: the names to the left, all others to the right.
         lines += [_row(columns), _row("---:" if i else "---" for i in range(len(columns)))]
         lines += [_row(map(escaped, row)) for row in rows]
+        if changed := verdicts.changed(check):
+            lines += ["", f"Changed: {escaped(changed)}."]
         if exceeded := verdicts.failures(check):
             lines.append("")
         lines += [

@@ -99,22 +99,45 @@ def device(check: Check) -> dict[str, str]:
 
 def rows(check: Check) -> list[tuple[str, ...]]:
     """Return the limits of a check as a table, whose first row has the headings. The cells of a
-    limit are its name, its value, the allowed value and its outcome. If any limit has a baseline,
+    limit are its name, its value, the allowed value and its outcome. If any limit has a base,
     the value before and the difference stand before the outcome.
     """
-    has_baseline = any(outcome.before is not None for outcome in check.outcomes)
-    baseline_columns = ("before", "difference") if has_baseline else ()
-    table = [("limit", "value", "allowed", *baseline_columns, "outcome")]
+    has_base = any(outcome.before is not None for outcome in check.outcomes)
+    base_columns = ("before", "difference") if has_base else ()
+    table = [("limit", "value", "allowed", *base_columns, "outcome")]
     for outcome in check.outcomes:
-        baseline_cells = _baseline_cells(outcome) if has_baseline else ()
-        cells = (one_line(outcome.limit.name), *_value_cells(outcome), *baseline_cells)
+        base_cells = _base_cells(outcome) if has_base else ()
+        cells = (one_line(outcome.limit.name), *_value_cells(outcome), *base_cells)
         table.append((*cells, outcome.status))
     return table
+
+
+def changed(check: Check) -> str:
+    """Return what changed since the base of a check, as in "padding 12.10% → 19.80% since main:
+    batch_size 8 → 16"; empty without a base, or where that had no answer.
+    """
+    if check.since is None:
+        return ""
+    numbers: dict[str, str] = {}  # by path, as several limits may be on one number
+    is_known = bool(check.since.changes)
+    for outcome in check.outcomes:
+        path, before = outcome.limit.path, outcome.before
+        is_known |= before is not None
+        if before is not None and before != outcome.value:
+            pair = shown_apart(before, outcome.value, outcome.limit.kind)
+            numbers[path] = f"{_LABELS.get(path, one_line(path))} {' → '.join(pair)}"
+    if not is_known:
+        return ""
+    causes = "; ".join(one_line(change, 200) for change in check.since.changes)
+    words = ", ".join(numbers.values()) or ("no limited number" if causes else "nothing")
+    return f"{words} since {one_line(check.since.base)}" + (f": {causes}" if causes else "")
 
 
 def result(checks: Sequence[Check]) -> str:
     """Return one sentence about all checks, such as "2 of 5 limits are exceeded"."""
     limits = sum(len(check.outcomes) for check in checks)
+    if not limits and all(check.error is None for check in checks):
+        return "no limit was checked"
     statuses = [outcome.status for check in checks for outcome in check.outcomes]
     words = []
     if unanswered := sum(check.error is not None for check in checks):
@@ -142,7 +165,7 @@ def _sentence(outcome: Outcome) -> str:
     limit = outcome.limit
     name = _LABELS.get(limit.path, one_line(limit.path))
     excess = _excess_text(outcome)
-    # The limit is on the change since a baseline (`before`), and not on the value itself.
+    # The limit is on the change since a base (`before`), and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
         # Two numbers are shown with as many digits as it takes to tell them apart.
@@ -175,16 +198,13 @@ def _remedy(outcome: Outcome) -> str:
         text += f", with {', '.join(one_line(cost) for cost in remedy.costs)}"
     if remedy.then:  # what to do after the change
         text += f"; then {printable(remedy.then)}"
-    # With other settings, the numbers of the baseline are no longer those to compare with.
-    if outcome.before is not None and remedy.settings:
-        text += ", and rerun batchstat baseline save"
     # The best that was tried may still exceed the limit.
     return text if remedy.keeps else f"no change that was tried keeps the limit; {text}"
 
 
 def _value_cells(outcome: Outcome) -> tuple[str, str]:
     """Return the value and what the limit allows, such as "41.20%" and "≤ 40.00%". Of a limit on
-    the change since a baseline, the second is the allowed change, such as "+0.50 pp".
+    the change since a base, the second is the allowed change, such as "+0.50 pp".
     """
     limit = outcome.limit
     if limit.is_difference:
@@ -198,9 +218,9 @@ def _value_cells(outcome: Outcome) -> tuple[str, str]:
     return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
 
 
-def _baseline_cells(outcome: Outcome) -> tuple[str, str]:
-    """Return the value in the baseline and the difference from it, such as "40.00%" and "+1.20 pp";
-    both empty for a limit without a baseline.
+def _base_cells(outcome: Outcome) -> tuple[str, str]:
+    """Return the value in the base and the difference from it, such as "40.00%" and "+1.20 pp";
+    both empty for a limit without a base.
     """
     before, value = outcome.before, outcome.value
     if before is None:
@@ -212,7 +232,7 @@ def _baseline_cells(outcome: Outcome) -> tuple[str, str]:
 
 
 def _change_and_allowed(outcome: Outcome) -> tuple[str, str]:
-    """Return how much the value differs from the baseline, and how much it may: both without a
+    """Return how much the value differs from the base, and how much it may: both without a
     sign, with as many digits as it takes to tell them apart.
     """
     limit = outcome.limit

@@ -68,6 +68,8 @@ def _check(check: Check) -> Iterator[Block]:
     columns, *rows = verdicts.rows(check)
     # The last cell of a row is the limit's status.
     yield Table("Limits", columns, tuple((_STANDINGS[row[-1]], row) for row in rows))
+    if changed := verdicts.changed(check):
+        yield Line("changed", changed)
     for failure in verdicts.failures(check):
         yield Line(failure.name, f"{failure.sentence}.", standing="over")
         yield Line("set in", failure.set_in)

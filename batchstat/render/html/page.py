@@ -75,7 +75,7 @@ def _entries_to_keep(entries: list[Any]) -> list[Any]:
     """
     # All entries of a list have the same keys. Classes have a label, and their number of samples
     # under one of these two: `before` in a balance document, `count` in others. A limit of a check
-    # has a `before`, too, which is null without a baseline.
+    # has a `before`, too, which is null without a base.
     keys = entries[0] if entries and isinstance(entries[0], dict) else ()
     is_class = "label" in keys
     size_key = next((key for key in ("before", "count") if is_class and key in keys), None)

@@ -39,6 +39,8 @@ def _check(check: Check) -> Iterator[RenderableType]:
     for *cells, status in rows:
         limits.add_row(*map(Text, cells), Text(status, style=STANDINGS[_STANDINGS[status]]))
     yield from (Text(), limits)
+    if changed := verdicts.changed(check):
+        yield from (Text(), Line("changed", changed))
     for failure in verdicts.failures(check):
         word = "FAIL" if failure.is_error else "WARN"
         yield Text()

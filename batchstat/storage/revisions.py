@@ -1,0 +1,113 @@
+"""Revisions of the git repository that the working folder is in."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import InputError
+from batchstat.storage.shown import one_line
+
+_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
+"""Variables by which git tells a hook its repository: with them, a checkout of another revision
+would change the index of the commit that is being made.
+"""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A revision of the repository that the working folder is in.
+
+    Attributes:
+        name: as the user wrote it.
+        commit: where the work that is checked out began to differ from it.
+        root: the repository.
+        folder: the working folder, relative to that.
+        is_here: whether it is what is checked out, with no file of the repository changed.
+    """
+
+    name: str
+    commit: str
+    root: Path
+    folder: str
+    is_here: bool
+
+    @contextmanager
+    def checked_out(self) -> Iterator[Path]:
+        """Check it out into a folder of its own, which is deleted at the end; what is checked out
+        already stays where it is.
+        """
+        if self.is_here:
+            yield self.root
+            return
+        with tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True) as parent:
+            root = Path(parent).resolve() / "base"
+            # A worktree and no archive, so that filters run, as for files in Git LFS; but no hooks.
+            no_hooks = ("-c", f"core.hooksPath={os.devnull}")
+            _git(*no_hooks, "worktree", "add", "--quiet", "--detach", str(root), self.commit)
+            try:
+                yield root
+            finally:
+                with suppress(InputError):
+                    _git("worktree", "remove", "--force", str(root))
+
+
+def find_revision(name: str) -> Revision:
+    """Return a revision. Raises InputError if there is none, or no repository."""
+    try:
+        root, folder = _git("rev-parse", "--show-toplevel", "--show-prefix").split("\n")
+    except InputError as error:
+        raise InputError(f"--base {name}: there is no such file, and {error}") from None
+    try:
+        tip = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except InputError:
+        branch = name.partition("/")[2] or name  # of origin/main
+        raise InputError(
+            f"--base {name}: there is neither such a file nor such a revision: run git fetch "
+            f"origin {branch}"
+        ) from None
+    head = _git("rev-parse", "HEAD")
+    commit = tip
+    # A shallow clone does not know where branches began: there it is the tip itself.
+    with suppress(InputError):
+        commit = _git("merge-base", tip, head)
+    is_here = commit == head and not _git("status", "--porcelain", "--untracked-files=no")
+    return Revision(name, commit, Path(root).resolve(), folder, is_here)
+
+
+def moved(place: Path, of: Path, value: Any) -> Any:
+    """Return a value with the paths in it that are absolute and in the folder `of` as those of
+    `place`; other values as they are.
+    """
+    if isinstance(value, Mapping):
+        return {key: moved(place, of, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(moved(place, of, each) for each in value)
+    is_path = isinstance(value, str | Path) and Path(value).is_absolute()
+    if place != of and is_path and Path(value).is_relative_to(of):
+        path = place / Path(value).relative_to(of)
+        return path if isinstance(value, Path) else path.as_posix()
+    return value
+
+
+def _git(*arguments: str) -> str:
+    """Return what git prints. Raises InputError if it fails or is not installed."""
+    environment = {key: os.environ[key] for key in os.environ if key not in _OF_HOOKS}
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",  # names of folders may have any bytes
+            check=True,
+        )
+    except OSError as error:
+        raise InputError(f"git cannot be run ({one_line(error)})") from None
+    except subprocess.CalledProcessError as error:
+        raise InputError(f"git says: {one_line(error.stderr.strip())}") from None
+    return done.stdout.removesuffix("\n")
