@@ -10,7 +10,7 @@ BatchstatError
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from batchstat.shown_addresses import without_secrets
 from batchstat.words import printable, worded
@@ -35,7 +35,7 @@ def arguments_named() -> Iterator[None]:
     try:
         yield
     except BatchstatError as error:
-        error.args = (worded(str(error)), *error.args[1:])
+        error.args = tuple(map(worded, error.args))
         raise
 
 
@@ -51,10 +51,35 @@ class BatchstatError(Exception):
     """
 
     exit_code: ClassVar[int] = 3
+    id: ClassVar[str] = "error"
+    """Its stable name for programs, in the JSON that `--json` prints."""
 
-    def __init__(self, text: str) -> None:
-        """Make the text one line, in which names may contain anything: see `message`."""
-        super().__init__(message(text))
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        """Make each part one line, in which names may contain anything: see `message`.
+
+        Args:
+            problem: what is wrong, with the value, and where.
+            remedy: what to do, or what the value must be; empty where the problem says it.
+        """
+        super().__init__(message(problem), message(remedy))
+
+    def __str__(self) -> str:
+        """Return both parts as a line."""
+        return ": ".join(part for part in self.args if part)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong."""
+        return str(self.args[0])
+
+    @property
+    def remedy(self) -> str:
+        """What to do; empty where the problem says it."""
+        return str(self.args[1])
+
+    def at(self, place: str) -> Self:
+        """Return the same error with the place that it is about before the problem."""
+        return type(self)(f"{place}: {self.problem}", self.remedy)
 
 
 class OptionError(BatchstatError, ValueError):
@@ -67,6 +92,7 @@ class OptionError(BatchstatError, ValueError):
     """
 
     exit_code = 2
+    id = "option"
 
 
 class InputError(BatchstatError):
@@ -78,26 +104,25 @@ class InputError(BatchstatError):
         batchstat.errors.InputError: no such file: missing.txt
     """
 
+    id = "input"
+
 
 class SourceError(InputError):
     """A file that is missing, cut short, damaged or unreachable: another attempt may succeed."""
 
+    id = "input/unreadable"
+
+
+class MemoryFullError(BatchstatError):
+    """The machine has no memory left."""
+
+    id = "memory"
+
 
 class StorageFullError(BatchstatError):
-    """No space is left for counts, nor will there be for later ones.
+    """No space is left for counts, nor will there be for later ones."""
 
-    Attributes:
-        reason: the message without the remedy.
-        remedy: what to do.
-    """
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        """Compose the message from `reason` and `remedy` (what to do)."""
-        super().__init__(f"{reason}: {remedy}")
-        self.reason, self.remedy = message(reason), remedy
-
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return type(self), (self.reason, self.remedy)
+    id = "storage/full"
 
 
 class ColumnError(InputError):
@@ -107,22 +132,28 @@ class ColumnError(InputError):
         names: the columns that it has.
     """
 
-    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+    id = "input/column"
+
+    def __init__(self, problem: str, remedy: str = "", names: Iterable[str] = ()) -> None:
         """`names`: the columns that it has."""
-        super().__init__(message)
+        super().__init__(problem, remedy)
         self.names = tuple(names)
 
 
 class NoBatchError(InputError):
     """Nothing of a corpus is left to batch."""
 
-    def __init__(self) -> None:
+    id = "input/no-batch"
+
+    def __init__(
+        self,
+        problem: str = "no batches left: every batch was incomplete, or uneven over the ranks, and "
+        "dropped (by drop_last, remainder=drop or the strategy's own rule)",
+        remedy: str = "lower world_size, batch_size, samples_per_step or the multiple, or remove "
+        "these options",
+    ) -> None:
         """Name everything that may have dropped all batches."""
-        super().__init__(
-            "no batches left: every batch was incomplete, or uneven over the ranks, and dropped "
-            "(by drop_last, remainder=drop or the strategy's own rule): lower world_size, "
-            "batch_size, samples_per_step or the multiple, or remove these options"
-        )
+        super().__init__(problem, remedy)
 
 
 def install_extra(name: str) -> str:
@@ -133,8 +164,10 @@ def install_extra(name: str) -> str:
 def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
     """Return an `OptionError` for a name that is not in `known`, with the nearest that is."""
     names = sorted(known)
-    hint = f": {suggestion}" if (suggestion := did_you_mean(value, names)) else ""
-    return OptionError(f"unknown {kind} {value!r}{hint} (known: {', '.join(names)})")
+    listed = f"(known: {', '.join(names)})"
+    if suggestion := did_you_mean(value, names):
+        return OptionError(f"unknown {kind} {value!r}", f"{suggestion} {listed}")
+    return OptionError(f"unknown {kind} {value!r} {listed}")
 
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:

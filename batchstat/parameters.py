@@ -134,9 +134,11 @@ def whole_number(name: str, value: object, min_value: int = 1, max_value: int = 
             raise TypeError
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise OptionError(f"{name}={short(value)}: must be a whole number") from None
+        raise OptionError(f"{name}={short(value)}", "must be a whole number") from None
     if not min_value <= number <= max_value:
-        raise OptionError(f"{name}={short(number)}: must be between {min_value} and {max_value:,}")
+        raise OptionError(
+            f"{name}={short(number)}", f"must be between {min_value} and {max_value:,}"
+        )
     return number
 
 
@@ -174,7 +176,7 @@ def parse_bytes(name: str, text: str) -> int:
     written = _SIZE.fullmatch(text.strip())
     size = 0 if written is None else int(Decimal(written[1]) * _SIZES[written[2].lower()])
     if size < 1:
-        raise OptionError(f"{name}={text!r}: must be a size such as 80GiB or 24GB")
+        raise OptionError(f"{name}={text!r}", "must be a size such as 80GiB or 24GB")
     return size
 
 
@@ -188,7 +190,7 @@ _SIZES = {
 def one_of(name: str, value: str, choices: Collection[str]) -> str:
     """Return `value` if it is one of `choices`; else raise an `OptionError` with the nearest."""
     if not isinstance(value, str):
-        raise OptionError(f"{name}={short(value)}: must be one of {', '.join(sorted(choices))}")
+        raise OptionError(f"{name}={short(value)}", f"must be one of {', '.join(sorted(choices))}")
     if value not in choices:
         raise unknown(name, value, choices)
     return value
@@ -199,15 +201,15 @@ def listed(name: str, values: Iterable[_Item]) -> tuple[_Item, ...]:
     try:
         return tuple(values)
     except TypeError:
-        raise OptionError(f"{name}={short(values)}: must be a list") from None
+        raise OptionError(f"{name}={short(values)}", "must be a list") from None
 
 
 def named_path(name: str, given: str | os.PathLike[str]) -> Path:
     """Return `given` as a path; raise `OptionError` if empty, which Path takes for this folder."""
     if not isinstance(given, str | os.PathLike):
-        raise OptionError(f"{name}={short(given)}: must be a path")
+        raise OptionError(f"{name}={short(given)}", "must be a path")
     if not os.fspath(given).strip():
-        raise OptionError(f"{name} is empty: name a file or folder")
+        raise OptionError(f"{name} is empty", "name a file or folder")
     return Path(given)
 
 
@@ -238,9 +240,9 @@ def check_fields(record: "DataclassInstance") -> None:
             number = whole_number(name, value, allowed.least, allowed.most)
             object.__setattr__(record, name, number)  # a frozen record has no other way
         elif kind is bool and not isinstance(value, bool):
-            raise OptionError(f"{name}={short(value)}: must be true or false")
+            raise OptionError(f"{name}={short(value)}", "must be true or false")
         elif kind in (str, str | None) and not isinstance(value, str):
-            raise OptionError(f"{name}={short(value)}: must be text")
+            raise OptionError(f"{name}={short(value)}", "must be text")
 
 
 def read_parameters(
@@ -264,9 +266,11 @@ def read_parameters(
     for part in _split_parameters(text):
         key, equals, value = part.partition("=")
         if not equals:
-            raise OptionError(f"{kind} parameter {part!r} of {name} has no value: write key=value")
+            raise OptionError(
+                f"{kind} parameter {part!r} of {name} has no value", "write key=value"
+            )
         if not known:
-            raise OptionError(f"{name} has no parameters: remove {part!r}")
+            raise OptionError(f"{name} has no parameters", f"remove {part!r}")
         if key not in known:
             raise unknown(f"parameter of {name}", key, known)
         if key in pairs:
@@ -337,7 +341,7 @@ def _parse_value(field: "Field[Any]", text: str) -> object:
     """
     if isinstance(field.default, bool):
         if text not in ("true", "false"):
-            raise OptionError(f"{field.name}={text!r}: must be true or false")
+            raise OptionError(f"{field.name}={text!r}", "must be true or false")
         return text == "true"
     if isinstance(field.default, str):
         return text
@@ -345,7 +349,7 @@ def _parse_value(field: "Field[Any]", text: str) -> object:
         try:
             return float(text)
         except ValueError:
-            raise OptionError(f"{field.name}={text!r}: must be a number") from None
+            raise OptionError(f"{field.name}={text!r}", "must be a number") from None
     # A tuple has whole numbers, such as the edges 128,256. An empty one is written `auto`.
     if isinstance(field.default, tuple):
         parts = () if text == "auto" else text.split(",")

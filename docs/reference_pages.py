@@ -277,7 +277,8 @@ def _type(part: Mapping[str, Any]) -> str:
 def _environment() -> Iterator[str]:
     yield (
         "Standard output is the result and nothing else; progress, warnings and what was written "
-        "go to standard error. No command prompts."
+        "go to standard error. No command prompts. With `--json`, and `check --format json`, an "
+        "error is JSON on standard output, too: [its keys](json.md#error-json)."
     )
     yield table(["exit code", "meaning"], ((str(c), prose(t)) for c, t in EXIT_CODES.items()))
     yield "## Environment variables"

@@ -1,18 +1,26 @@
-"""What of an address may be shown."""
+"""Errors: a problem and a remedy, on one line each, without what may be a secret."""
 
+import ast
 import copy
+import inspect
 import json
 import pickle
+import re
 import string
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchstat import errors
 from batchstat.corpus.files.sources import Source
-from batchstat.errors import InputError
+from batchstat.documents.schema import schema
+from batchstat.errors import BatchstatError, InputError
 from batchstat.shown_addresses import is_shortened, shown_address, without_secrets
 from batchstat.storage.shown import Address, as_shown, full_address, one_line
+from package_trees import PACKAGE, tree_of
 from tables import in_turn
 
 CANARY = "S3CRET"
@@ -119,3 +127,50 @@ def test_what_an_exception_repeats_is_not_shown():
     }
     for text, shown in said.items():
         assert one_line(OSError(text)) == shown
+
+
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, BatchstatError) and kind is not BatchstatError
+]
+
+
+@in_turn("kind", KINDS)
+def test_every_error_is_what_it_was_in_another_process(kind):
+    error = kind("x=1 is wrong", "set x=2")
+    assert str(error) == "x=1 is wrong: set x=2"
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301
+        assert (type(same), same.problem, same.remedy) == (kind, error.problem, error.remedy)
+    placed = error.at("here")
+    assert (type(placed), str(placed)) == (kind, "here: x=1 is wrong: set x=2")
+    assert str(kind("x=1 is wrong", "")) == "x=1 is wrong"
+
+
+def test_the_document_has_the_id_of_every_error():
+    ids = schema("error")["properties"]["error"]["properties"]["id"]["enum"]
+    assert sorted(ids) == sorted({kind.id for kind in KINDS})
+
+
+VERBS = "add choose give leave lower name pass raise remove rerun run save set use write"
+REMEDY_IN_PROBLEM = re.compile(rf"[:;] (?:{'|'.join(VERBS.split())}|must) ")
+NAMES = {"BatchstatError", *(kind.__name__ for kind in KINDS)}
+
+
+def problems(path: Path) -> Iterator[str]:
+    """The texts of what is wrong, with … for the values in them."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in NAMES and node.args:
+            parts = getattr(node.args[0], "values", [node.args[0]])
+            texts = [str(each.value) if isinstance(each, ast.Constant) else "…" for each in parts]
+            yield "".join(texts)
+
+
+def test_a_remedy_stands_apart_from_its_problem():
+    together = {
+        path.relative_to(PACKAGE).as_posix(): [
+            text for text in problems(path) if REMEDY_IN_PROBLEM.search(text)
+        ]
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {path: texts for path, texts in together.items() if texts} == {}

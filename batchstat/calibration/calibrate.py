@@ -74,7 +74,7 @@ def calibrate(
         KeyboardInterrupt: interrupted before enough was measured.
     """
     if not isinstance(model, str) or not model:
-        raise OptionError(f"model={short(model)}: {_ADVICE}")
+        raise OptionError(f"model={short(model)}", _ADVICE)
     setup = Setup(
         model=model,
         dtype=dtype,
@@ -87,7 +87,7 @@ def calibrate(
     if is_function := setup.is_function:
         _check_function(setup)
     elif attention.startswith("flash_attention") and dtype == "float32":
-        raise OptionError(f"{attention} with dtype=float32: set dtype=bfloat16 or float16")
+        raise OptionError(f"{attention} with dtype=float32", "set dtype=bfloat16 or float16")
     for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
         if value is not None:
             whole_number(name, value)
@@ -95,7 +95,7 @@ def calibrate(
         import torch  # noqa: F401  # before the modules below, which need it
     except ImportError:
         raise InputError(
-            f"calibrate needs torch, which is not installed: {install_extra('torch')}"
+            "calibrate needs torch, which is not installed", install_extra("torch")
         ) from None
     from batchstat.calibration.torch_device import Steps, TorchDevice, find_device
     from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps, quiet_transformers
@@ -141,8 +141,8 @@ def _check_function(setup: Setup) -> None:
     for name in OF_MODELS:
         if getattr(setup, name) != getattr(Setup(), name):  # the user set it
             raise OptionError(
-                f"{name} is not for a function, which decides it by itself: remove it, and train "
-                f"with it in {setup.model}"
+                f"{name} is not for a function, which decides it by itself",
+                f"remove it, and train with it in {setup.model}",
             )
 
 
@@ -166,6 +166,6 @@ def _widest_row(config: Any, embeddings: int | None, max_length: int | None) -> 
     most = min(stated, embeddings or stated)
     if max_length is not None and max_length > most:
         raise InputError(
-            f"max_length={max_length:,} is above the {most:,} positions of the model: lower it"
+            f"max_length={max_length:,} is above the {most:,} positions of the model", "lower it"
         )
     return max_length or min(most, _WIDEST)

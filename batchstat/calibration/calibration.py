@@ -231,7 +231,7 @@ def load_calibration(path: str | Path) -> Calibration:
         InputError: there is no such file, it is damaged or edited, or it has another schema.
     """
     if not isinstance(path, str | Path):
-        raise OptionError(f"calibration={short(path)}: must be a Calibration, or the file of one")
+        raise OptionError(f"calibration={short(path)}", "must be a Calibration, or the file of one")
     path = local_path(path)
     shown = path.as_posix()
     try:
@@ -244,17 +244,17 @@ def load_calibration(path: str | Path) -> Calibration:
         if not (cost.per_batch or cost.per_token or cost.per_pair):
             raise ValueError("per_batch, per_token and per_pair are 0: no batch takes time")
     except FileNotFoundError:
-        raise InputError(f"no such file: {shown}: write it with batchstat calibrate") from None
+        raise InputError(f"no such file: {shown}", "write it with batchstat calibrate") from None
     except OSError as error:
         raise InputError(
-            f"{shown} cannot be read: {error.strerror or error}: name a file that "
-            "batchstat calibrate wrote"
+            f"{shown} cannot be read: {error.strerror or error}",
+            "name a file that batchstat calibrate wrote",
         ) from None
     except (JSONDecodeError, UnicodeDecodeError):
         raise InputError(
-            f"{shown} is not a calibration, nor JSON at all: write it again with batchstat "
-            "calibrate"
+            f"{shown} is not a calibration, nor JSON at all",
+            "write it again with batchstat calibrate",
         ) from None
     except (OtherSchemaError, ValueError) as error:
-        raise InputError(f"{shown}: {error}: write it again with batchstat calibrate") from None
+        raise InputError(f"{shown}: {error}", "write it again with batchstat calibrate") from None
     return calibration

@@ -64,7 +64,7 @@ def load_configuration(model_name: str, advice: str, unreachable: str = "") -> A
 
 def not_loaded(model_name: str, reason: str, advice: str) -> InputError:
     """Return the error for a model, with what to do."""
-    return InputError(f"model {short(model_name)} cannot be loaded: {reason}: {advice}")
+    return InputError(f"model {short(model_name)} cannot be loaded: {reason}", advice)
 
 
 class Family(NamedTuple):

@@ -75,10 +75,10 @@ class CostModel(Record, kw_only=True):
         """Refuse sizes below 1, and sizes that contradict each other."""
         check_fields(self)
         if self.kv_heads is not None and self.kv_heads > self.heads:
-            raise OptionError(f"kv_heads={self.kv_heads}: must be at most heads={self.heads}")
+            raise OptionError(f"kv_heads={self.kv_heads}", f"must be at most heads={self.heads}")
         if self.total_experts is not None and self.total_experts < self.experts:
             raise OptionError(
-                f"total_experts={self.total_experts}: must be at least experts={self.experts}"
+                f"total_experts={self.total_experts}", f"must be at least experts={self.experts}"
             )
 
     @property
@@ -159,7 +159,7 @@ def load_model(written: str) -> CostModel:
         InputError: no such model, or a configuration that cannot be read.
     """
     if not isinstance(written, str):
-        raise OptionError(f"model={short(written)}: must be a CostModel, or the name of a model")
+        raise OptionError(f"model={short(written)}", "must be a CostModel, or the name of a model")
     # For gpt2, the built-in text "hidden=768,layers=12,…"; None for a name that is not built in.
     shape_text = known_shape(written) or written
     if "=" not in shape_text:  # neither a built-in name nor a shape: a configuration
@@ -169,7 +169,7 @@ def load_model(written: str) -> CostModel:
     parameters: dict[str, Any] = read_parameters("model", "model", shape_text, fields_by_name)
     missing = [key for key in ("hidden", "layers") if key not in parameters]
     if missing:
-        raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")
+        raise OptionError(f"model {written!r} has no {missing[0]}", "write hidden=768,layers=12")
     return CostModel(**parameters)
 
 

@@ -131,7 +131,8 @@ class _ShapeRuns:
         if seconds <= 0:  # a coarse clock, or one that was set back
             raise InputError(
                 f"a batch of {shape.rows:,} x {shape.width:,} tokens took {seconds:g} seconds by "
-                "the clock of this machine: measure a step that takes longer, or run again"
+                "the clock of this machine",
+                "measure a step that takes longer, or run again",
             )
         return Point(
             **asdict(shape),
@@ -213,12 +214,12 @@ def _too_few(device: Device, count: int, too_large: int) -> InputError:
     if too_large:
         return InputError(
             f"{name} ran out of memory in {counted(too_large, 'batch', 'batches')}, and only "
-            f"{ran} of different shapes ran, of which {_LEAST_POINTS} are needed: lower "
-            "--max-length or --tokens-per-batch, or pass --gradient-checkpointing"
+            f"{ran} of different shapes ran, of which {_LEAST_POINTS} are needed",
+            "lower --max-length or --tokens-per-batch, or pass --gradient-checkpointing",
         )
     return InputError(
-        f"only {ran} of different shapes can be made, and {_LEAST_POINTS} are needed: raise "
-        "--tokens-per-batch or --max-length"
+        f"only {ran} of different shapes can be made, and {_LEAST_POINTS} are needed",
+        "raise --tokens-per-batch or --max-length",
     )
 
 
@@ -303,12 +304,12 @@ class _Search:
         name = self._device.hardware.name
         if widest == 1 or not self._fits(1, 1):
             return InputError(
-                f"weights, gradients and optimizer state alone do not fit {name}: pass --dtype "
-                "bfloat16 or --optimizer sgd, or another --device"
+                f"weights, gradients and optimizer state alone do not fit {name}",
+                "pass --dtype bfloat16 or --optimizer sgd, or another --device",
             )
         return InputError(
-            f"one row of {widest:,} tokens does not fit {name}: lower --max-length, or pass "
-            "--gradient-checkpointing or --dtype bfloat16"
+            f"one row of {widest:,} tokens does not fit {name}",
+            "lower --max-length, or pass --gradient-checkpointing or --dtype bfloat16",
         )
 
     def _fits(self, rows: int, width: int) -> bool:

@@ -53,7 +53,7 @@ def estimate_memory(
     """
     if not isinstance(model, str | CostModel):
         raise OptionError(
-            f"model={short(model)}: pass a CostModel, or what load_model takes, such as 'gpt2'"
+            f"model={short(model)}", "pass a CostModel, or what load_model takes, such as 'gpt2'"
         )
     setup = Setup(
         model=model if isinstance(model, str) else "model",
@@ -244,9 +244,10 @@ def _shape_of_model(model: CostModel | str) -> CostModel:
         if config.model_type not in FAMILIES:
             raise InputError(
                 f"model {short(model)}: memory is not estimated for model_type "
-                f"{config.model_type!r} (only for {', '.join(FAMILIES)}): measure it with "
+                f"{config.model_type!r} (only for {', '.join(FAMILIES)})",
+                "measure it with "
                 "batchstat calibrate, or write its shape as hidden=768,layers=12,heads=12,"
-                "vocabulary=50257"
+                "vocabulary=50257",
             )
         return shape_of(model, config)
     return load_model(model)
@@ -266,7 +267,8 @@ def _check_complete(setup: Setup, shape: CostModel) -> None:
     if shape.total_experts is not None and setup.mixed_precision:
         raise InputError(
             f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
-            "estimated: set mixed_precision=false, or measure it with batchstat calibrate"
+            "estimated",
+            "set mixed_precision=false, or measure it with batchstat calibrate",
         )
 
 
@@ -280,6 +282,6 @@ def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:
         purpose: the part of the memory that is estimated by this size.
     """
     return InputError(
-        f"{short(written)} has no {key}, by which the memory of {purpose} is estimated: add "
-        f"{key}={example}, or measure it with batchstat calibrate"
+        f"{short(written)} has no {key}, by which the memory of {purpose} is estimated",
+        f"add {key}={example}, or measure it with batchstat calibrate",
     )

@@ -92,7 +92,7 @@ class Setup:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.mixed_precision and self.dtype == "float32":
-            raise OptionError("mixed_precision with dtype=float32: set dtype=bfloat16 or float16")
+            raise OptionError("mixed_precision with dtype=float32", "set dtype=bfloat16 or float16")
 
     @property
     def is_function(self) -> bool:

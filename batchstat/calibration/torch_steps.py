@@ -140,13 +140,13 @@ class FunctionSteps(Steps):
         finally:
             sys.path.pop(0)
         if not callable(self._step):
-            raise InputError(f"model {name!r} cannot be called with a batch: name a function")
+            raise InputError(f"model {name!r} cannot be called with a batch", "name a function")
         # An attribute that the user may set on the function, and may have set wrongly.
         stated = getattr(self._step, "vocabulary", _USUAL_VOCABULARY)
         try:
             self.vocabulary = whole_number("vocabulary", stated, _LEAST_VOCABULARY)
         except OptionError as error:
-            raise InputError(f"model {name!r} has {error}") from None
+            raise InputError(f"model {name!r} has {error.problem}", error.remedy) from None
 
     def forward_backward(self, batch: Batch) -> None:
         """Run a whole step. Whatever it prints goes to standard error, as progress does: standard
@@ -162,8 +162,8 @@ class FunctionSteps(Steps):
             if iscoroutine(result):
                 result.close()  # else Python warns that it was never awaited
             raise InputError(
-                f"model {self._name!r} does nothing when it is called, since it has yield or "
-                "async: name a plain function that runs a whole step"
+                f"model {self._name!r} does nothing when it is called, since it has yield or async",
+                "name a plain function that runs a whole step",
             )
 
 
@@ -193,8 +193,8 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
     """
     if config.is_encoder_decoder:
         raise InputError(
-            f"{config.model_type} has an encoder and a decoder, which one width does not describe: "
-            "pass a function that runs one step, module:function"
+            f"{config.model_type} has an encoder and a decoder, which one width does not describe",
+            "pass a function that runs one step, module:function",
         )
     class_name = _auto_class(config)
     if class_name == "AutoModelForSequenceClassification" and config.pad_token_id is None:
@@ -206,8 +206,8 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
     except Exception as error:  # transformers passes on anything that a class of model raises
         if is_out_of_memory(error):
             raise InputError(
-                f"the weights of {config.model_type} do not fit the device: pass --dtype bfloat16, "
-                "or another --device"
+                f"the weights of {config.model_type} do not fit the device",
+                "pass --dtype bfloat16, or another --device",
             ) from None
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"transformers cannot build {config.model_type}: {reason}") from None
@@ -242,7 +242,8 @@ def _auto_class(config: Any) -> str:
             return auto_class
     raise InputError(
         f"{architecture or config.model_type} is neither a language model nor a classifier of "
-        "transformers: pass a function that runs one step, module:function"
+        "transformers",
+        "pass a function that runs one step, module:function",
     )
 
 

@@ -241,10 +241,11 @@ def _stored_profile(inputs: Inputs) -> Profile:
     try:
         profile = load_profile(folder)
     except InputError as error:
-        raise InputError(f"no corpus given, here or in a configuration, and {error}") from None
+        reason = f"no corpus given, here or in a configuration, and {error.problem}"
+        raise InputError(reason, error.remedy) from None
     # What has changed in the corpus since it was counted, in words. The first change is enough.
     if (change := next(changes(profile), None)) is not None:
-        raise InputError(f"{change}: name the corpus, or rerun batchstat profile")
+        raise InputError(change, "name the corpus, or rerun batchstat profile")
     say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
     # The values that the profile was counted with, by the keys of settings.
     stored_values = asdict(profile.corpus.options)
@@ -253,6 +254,7 @@ def _stored_profile(inputs: Inputs) -> Profile:
         if key in stored_values and setting.value != stored_values[key]:
             raise InputError(
                 f"the profile in {folder.as_posix()} has another {key.replace('_', '-')} than "
-                f"{setting.origin} sets: name the corpus, or rerun batchstat profile"
+                f"{setting.origin} sets",
+                "name the corpus, or rerun batchstat profile",
             )
     return profile

@@ -118,7 +118,7 @@ def load_configuration(file: Path | None = None) -> Configuration:
     table = _own_table(contents) if table_name else contents
     if table is None:  # only of a file that the user names: `_find` passes over such a file
         raise InputError(
-            f"{shown.as_posix()} has no [tool.batchstat] table; add one or run `batchstat init`"
+            f"{shown.as_posix()} has no [tool.batchstat] table", "add one or run `batchstat init`"
         )
     return _Reader(path.parent, shown.as_posix(), table_name).configuration(table)
 
@@ -189,7 +189,7 @@ class _Reader:
     def configuration(self, table: Any) -> Configuration:
         """Return what the table holds: shared settings, and under `checks` those of each check."""
         if not isinstance(table, Mapping):
-            raise OptionError(f"{self._origin()}: must be a table")
+            raise OptionError(self._origin(), "must be a table")
         try:
             self._check_numbers(table)
         except RecursionError:  # the file is the user's, who may nest thousands of tables
@@ -200,7 +200,7 @@ class _Reader:
         tables = table.get("checks", {})
         if "checks" in table and not (isinstance(tables, Mapping) and tables):
             raise OptionError(
-                f"{self._origin('checks')}: must name checks, as in [{self._name('checks')}.sft]"
+                self._origin("checks"), f"must name checks, as in [{self._name('checks')}.sft]"
             )
         checks = tuple(
             self._check(name, each, ("checks", name), shared=shared)
@@ -217,7 +217,7 @@ class _Reader:
             keys: the keys that lead to it, which the message names.
         """
         if isinstance(value, int) and abs(value) >= 2**63:
-            raise OptionError(f"{self._origin(*keys)}={short(value)}: must fit in 64 bits")
+            raise OptionError(f"{self._origin(*keys)}={short(value)}", "must fit in 64 bits")
         entries: Any = ()
         if isinstance(value, Mapping):
             entries = value.items()
@@ -248,7 +248,7 @@ class _Reader:
         """
         origin = self._origin(*keys)
         if not isinstance(table, Mapping):
-            raise OptionError(f"{origin}: must be a table")
+            raise OptionError(origin, "must be a table")
         place_of_error = origin
         try:
             values = {
@@ -260,7 +260,7 @@ class _Reader:
             place_of_error = self._origin(*keys, "limits")
             limits = read_limits(table.get("limits", {}), place_of_error)
         except OptionError as error:
-            raise OptionError(f"{place_of_error}: {error}") from None
+            raise error.at(place_of_error) from None
         return replace(check, limits={**shared.limits, **limits})
 
     def _value(self, key: str, value: Any) -> Any:
@@ -325,7 +325,7 @@ def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str,
     for key, value in table.items():
         if key == "limits":  # a table of its own, which is read apart
             if not isinstance(value, Mapping):
-                raise OptionError("limits: must be a table")
+                raise OptionError("limits", "must be a table")
             continue
         if key not in known:
             raise unknown("key", key, (*known, "limits", *(["checks"] if holds_checks else [])))
@@ -343,13 +343,13 @@ def _typed(key: str, value: Any) -> Any:
         return known_ids(texts) if key == "ignore" else texts
     if key == "cost_per_hour":
         if isinstance(value, bool) or not isinstance(value, int | float):  # a bool is an int, too
-            raise OptionError(f"{name}={short(value)}: must be a number")
+            raise OptionError(f"{name}={short(value)}", "must be a number")
         return float(value)
     declared_type = _FIELDS[key].type if key in _FIELDS else str
     types = get_args(declared_type) or (declared_type,)  # `int | None` has two: int and NoneType
     if bool in types:
         if not isinstance(value, bool):
-            raise OptionError(f"{name}={short(value)}: must be true or false")
+            raise OptionError(f"{name}={short(value)}", "must be true or false")
         return value
     # A seed may be 0. For settings that may not, the record that takes them refuses it.
     return whole_number(name, value, min_value=0) if int in types else _text(name, value)
@@ -360,7 +360,7 @@ def _text(name: str, value: Any) -> str:
     if name.endswith("-column") and isinstance(value, int) and not isinstance(value, bool):
         return str(value)  # a file without a header has numbers for names of columns
     if not isinstance(value, str) or not value:
-        raise OptionError(f"{name}={short(value)}: must be text")
+        raise OptionError(f"{name}={short(value)}", "must be text")
     return as_shown(value)
 
 

@@ -74,7 +74,8 @@ def settings_of_recording(
         if key in overriding:
             raise OptionError(
                 f"{key.replace('_', '-')} (set in {overriding[key].origin}): the recording in "
-                f"{folder} brings its own samples: remove it"
+                f"{folder} brings its own samples",
+                "remove it",
             )
     decided = {**observed.setup.batching.settings, **observed.settings}
     return {key: Setting(value, folder) for key, value in decided.items()}

@@ -39,10 +39,10 @@ def compare_each(
             corpus, is asked for.
     """
     if export is not None:
-        raise OptionError("--export writes the batches of one corpus: remove --each")
+        raise OptionError("--export writes the batches of one corpus", "remove --each")
     output = options.read(Output)
     if output.html is not None:
-        raise OptionError("--html writes the page of one corpus: remove --each")
+        raise OptionError("--html writes the page of one corpus", "remove --each")
     rows, documents = [], []  # one of both for each corpus: for the table, and for JSON
     for name, corpus_options, check in _corpora(options, output.output):
         found, comparison, result = compare_corpus(corpus_options, check)
@@ -70,7 +70,7 @@ def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, Che
     corpora = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
     corpora = corpora or [(check.name, {}, check) for check in configuration.checks]
     if not corpora:
-        raise OptionError("--each compares corpora: name them, or checks in the configuration")
+        raise OptionError("--each compares corpora", "name them, or checks in the configuration")
     names: list[str] = []  # of the corpora so far
     folders: list[str] = []
     for usual_name, own_corpus, check in corpora:

@@ -37,18 +37,18 @@ def as_destinations(written: Sequence[str]) -> Destinations:
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
         if name in destinations:
-            raise OptionError(f"--format {name} is given twice; give it once")
+            raise OptionError(f"--format {name} is given twice", "give it once")
         if equals and not file:
-            raise OptionError(f"--format {text} has no file name; write {name} or {name}=FILE")
+            raise OptionError(f"--format {text} has no file name", f"write {name} or {name}=FILE")
         destinations[name] = local_path(file) if equals else None
     files = [path for path in destinations.values() if path is not None]
     if len(set(files)) < len(files):
-        raise OptionError("two formats write to the same file; give each its own")
+        raise OptionError("two formats write to the same file", "give each its own")
     shown = [name for name, path in destinations.items() if path is None]
     if len(shown) > 1:
         raise OptionError(
-            f"--format {shown[0]} and {shown[1]} both write to standard output; write one of them "
-            f"to a file, as in --format {shown[1]}=FILE"
+            f"--format {shown[0]} and {shown[1]} both write to standard output",
+            f"write one of them to a file, as in --format {shown[1]}=FILE",
         )
     return destinations
 

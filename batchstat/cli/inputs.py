@@ -159,7 +159,7 @@ def read_configuration(options: Options) -> Configuration:
     file = options.read(ConfigFile)
     if file.no_config:
         if file.config is not None:
-            raise OptionError("--config and --no-config are mutually exclusive; give one")
+            raise OptionError("--config and --no-config are mutually exclusive", "give one")
         return Configuration()
     configuration = load_configuration(file.config)
     if configuration.path is not None:

@@ -1,15 +1,17 @@
 """The application: its commands, and how their errors end the process."""
 
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from batchstat._version import __version__
 from batchstat.cli.streams import emit, open_closed_streams, say
 from batchstat.cli.usage import Commands, Group, Help, Listed
-from batchstat.errors import BatchstatError, InputError
+from batchstat.errors import BatchstatError, InputError, MemoryFullError
 from batchstat.words import flags_named
 
 _PANELS = {
@@ -88,8 +90,30 @@ def run() -> None:
         with flags_named():  # messages say --max-length for max_length
             app(prog_name="batchstat")
     except BatchstatError as error:
-        say(f"error: {error}")
-        sys.exit(error.exit_code)
+        _end(error)
     except MemoryError:
-        say("error: out of memory")
-        sys.exit(InputError.exit_code)
+        _end(MemoryFullError("out of memory"))
+
+
+def _end(error: BatchstatError) -> NoReturn:
+    """End the process with what an error says: a line on standard error, and where the user wants
+    JSON, also that on standard output.
+    """
+    say(f"error: {error}")
+    if _wants_json(sys.argv[1:]):
+        from batchstat.documents.base import to_text
+        from batchstat.documents.error import error_document
+
+        with suppress(InputError):  # standard output cannot be written, which may be the error
+            emit(to_text(error_document(error)))
+    sys.exit(error.exit_code)
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Return whether the result of a command line is JSON. The words decide and no parsed option,
+    as it may be these that are wrong. `batchstat run` prints what its command prints.
+    """
+    if words[:1] == ["run"]:
+        return False
+    formats = zip(("", *words), words, strict=False)
+    return "--json" in words or ("--format", "json") in formats or "--format=json" in words

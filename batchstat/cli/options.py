@@ -199,4 +199,4 @@ def _refuse_empty(value: Any, declared: "Field[Any]") -> None:
             option: Option = declared.metadata["option"]
             flags = option.flags or (f"--{declared.name.replace('_', '-')}",)
             shown = option.metavar if option.is_argument else max(flags, key=len)
-            raise OptionError(f"{shown} is empty: give it a value, or remove it")
+            raise OptionError(f"{shown} is empty", "give it a value, or remove it")

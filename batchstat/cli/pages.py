@@ -22,10 +22,10 @@ def check_outputs(output: Output) -> None:
         is_folder = not is_remote(output.html) and output.html.is_dir()
     except OSError as error:  # for example, a name that is too long
         raise InputError(
-            f"{output.html.as_posix()} cannot be written: {one_line(error)}: {_REMEDY}"
+            f"{output.html.as_posix()} cannot be written: {one_line(error)}", _REMEDY
         ) from None
     if is_folder:
-        raise InputError(f"{output.html.as_posix()} cannot be written: it is a folder: {_REMEDY}")
+        raise InputError(f"{output.html.as_posix()} cannot be written: it is a folder", _REMEDY)
     check_writable(output.html.parent)
 
 

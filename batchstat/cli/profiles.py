@@ -134,9 +134,9 @@ def shard(inputs: Inputs, spec: "ShardSpec", folder: Path) -> "Shard":
 
     run, corpus = _run_options(inputs), _open_corpus(inputs)
     if corpus.reads_standard_input:  # which another machine, with another shard, cannot read
-        raise OptionError("standard input cannot be sharded: name files")
+        raise OptionError("standard input cannot be sharded", "name files")
     if run.count_cache is not None:
-        raise OptionError("a shard stores its counts in its own folder: remove --count-cache")
+        raise OptionError("a shard stores its counts in its own folder", "remove --count-cache")
     cache = _cache_in_results(folder)
     with shown_progress() as on_progress, profile_log(folder):
         return count_shard(corpus, spec, replace(run, count_cache=cache, on_progress=on_progress))
@@ -200,7 +200,7 @@ def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
         return run.count_cache
     if run.executor == "dask":
         if folder is None:
-            raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
+            raise OptionError("--executor dask needs a folder for counts", "pass --count-cache DIR")
         return _cache_in_results(folder)
     user_folder = None if run.recount else cache_folder()  # `--no-cache` sets `recount`
     if user_folder is None:
@@ -280,6 +280,6 @@ def refuse_counting(inputs: Inputs) -> None:
         for name in options_of(record):
             if name in inputs.options.given:
                 raise OptionError(
-                    f"--{name.replace('_', '-')} needs a corpus to count: name one, or remove the "
-                    "option to use the profile in the results folder"
+                    f"--{name.replace('_', '-')} needs a corpus to count",
+                    "name one, or remove the option to use the profile in the results folder",
                 )

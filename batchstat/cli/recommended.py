@@ -76,17 +76,17 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         return None
     # The file may hold anything: reading it above raises one of these.
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{shown} cannot be used ({one_line(error)}): {_REMEDY}") from None
+        raise InputError(f"{shown} cannot be used ({one_line(error)})", _REMEDY) from None
     if recommendation is None:  # the comparison has no best strategy
         raise InputError(
-            f"{shown} recommends no strategy, as each exceeds the budget or loses too much: "
-            f"{_REMEDY}"
+            f"{shown} recommends no strategy, as each exceeds the budget or loses too much",
+            _REMEDY,
         )
     if compared_samples != len(profile):
         raise InputError(
             f"{shown} covers only the {compared_samples:,} samples that the trainer keeps; a "
-            f"recipe trains on all {len(profile):,}: pass a corpus with only those samples, or "
-            "name a strategy with --strategy"
+            f"recipe trains on all {len(profile):,}",
+            "pass a corpus with only those samples, or name a strategy with --strategy",
         )
     return recommendation
 

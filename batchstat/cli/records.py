@@ -199,7 +199,7 @@ class Output(Json, Folder):
     def __post_init__(self) -> None:
         check_fields(self)
         if self.open_page and self.html is None:
-            raise OptionError("--open shows the page that --html writes: add --html FILE")
+            raise OptionError("--open shows the page that --html writes", "add --html FILE")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,7 +62,7 @@ class _Usage:
         try:
             words_left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except TyperException as error:
-            raise OptionError(_explained(error, self, ctx.command_path)) from None
+            raise _explained(error, self, ctx.command_path) from None
         return words_left
 
 
@@ -151,8 +151,8 @@ class Group(_Usage, TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _explained(error: Any, command: Any, path: str) -> str:
-    """Return the message for an error of typer: what is wrong on a command line, and what to do.
+def _explained(error: Any, command: Any, path: str) -> OptionError:
+    """Return an error of typer as ours: what is wrong on a command line, and what to do.
 
     The classes of these errors are private to typer. So they are told apart by their attributes,
     which each class adds to those of its base class: the most specific class comes first.
@@ -161,26 +161,26 @@ def _explained(error: Any, command: Any, path: str) -> str:
     if hasattr(error, "possibilities"):  # NoSuchOption
         return _unknown_option(error.option_name, command, error.ctx)
     if hasattr(error, "param_type"):  # MissingParameter
-        return f"{path} needs {parameter.metavar}: run {path} --help for examples"
+        return OptionError(f"{path} needs {parameter.metavar}", f"run {path} --help for examples")
     if hasattr(error, "option_name"):  # BadOptionUsage
         flag = error.option_name
         option = next(each for each in command.params if flag in (*each.opts, *each.secondary_opts))
         if option.is_flag:
-            return f"{flag} takes no value: write {flag} alone"
-        return f"{flag} has no value: write {flag} {option.metavar}"
+            return OptionError(f"{flag} takes no value", f"write {flag} alone")
+        return OptionError(f"{flag} has no value", f"write {flag} {option.metavar}")
     if parameter is not None:  # BadParameter
         longest_flag = max(parameter.opts, key=len)
-        return f"{longest_flag}={error.message}"
+        return OptionError(f"{longest_flag}={error.message}")
     # Any other UsageError: more arguments than the command takes, which click names at the end:
     # "Got unexpected extra argument(s) (a b)".
     extra = error.message.partition("(s) (")[2].removesuffix(")") or error.message
     places = [each.metavar for each in command.params if each.param_type_name == "argument"]
     takes = f"takes only {' and '.join(places)}" if places else "takes options only"
-    return f"unexpected argument {extra!r}: {path} {takes}: remove it"
+    return OptionError(f"unexpected argument {extra!r}: {path} {takes}", "remove it")
 
 
-def _unknown_option(flag: str, command: Any, context: Any) -> str:
-    """Return the message for a flag that a command does not have: which other commands have it, or
+def _unknown_option(flag: str, command: Any, context: Any) -> OptionError:
+    """Return the error for a flag that a command does not have: which other commands have it, or
     which flag of this one is meant.
     """
     path, all_commands = context.command_path, context.find_root().command.commands
@@ -199,7 +199,7 @@ def _unknown_option(flag: str, command: Any, context: Any) -> str:
         # A group has no --help-all.
         page = "--help" if hasattr(command, "commands") else "--help-all"
         remedy = f"run {path} {page} for all options"
-    return f"unknown option {flag!r} of {path}: {remedy}"
+    return OptionError(f"unknown option {flag!r} of {path}", remedy)
 
 
 def _flags_of(options: Iterable[Any]) -> list[str]:

@@ -54,7 +54,7 @@ BLANK = BadRecord("blank", "")
 
 def as_error(location: Location, message: str) -> InputError:
     """Return the error that ends the reading at a bad record, unless bad records are skipped."""
-    return InputError(f"{location}: {message}; pass --on-error skip to skip such records")
+    return InputError(f"{location}: {message}", "pass --on-error skip to skip such records")
 
 
 @dataclass

@@ -118,8 +118,8 @@ def _find_text_column(
     else:
         remedy = _remedy(names, texts, chats, [*usual_inside, *inside.texts], inside)
     raise InputError(
-        f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}"
-        f"{_first_row_hint(path, names)}"
+        f"{path}: cannot tell the text column (has: {_listed(names)})",
+        f"pass {remedy}{_first_row_hint(path, names)}",
     )
 
 
@@ -169,7 +169,7 @@ def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> No
     """
     count = list(names).count(column)
     if count > 1:
-        raise InputError(f"{path}: column {column!r} appears {count} times: rename one")
+        raise InputError(f"{path}: column {column!r} appears {count} times", "rename one")
     if count == 0:
         # Suggest a column of a similar name, or the only column there is.
         suggestions = get_close_matches(column, names, n=1, cutoff=0.5) or names
@@ -179,8 +179,8 @@ def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> No
         if len(both) == 2 and set(both) <= set(names):
             example = f"{both[0]} {flag} {both[1]}"
         raise ColumnError(
-            f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
-            f"{_first_row_hint(path, names)}",
+            f"column {column!r} not in {path} (has: {_listed(names)})",
+            f"pass {flag} {example}{_first_row_hint(path, names)}",
             names,
         )
 

@@ -41,7 +41,9 @@ class TableReader(CorpusReader):
         column_names = getattr(table, "column_names", None)
         # A DatasetDict has a dictionary, with the columns of each of its splits.
         if isinstance(column_names, dict):
-            raise OptionError(f"the corpus has several splits: pass one: {', '.join(column_names)}")
+            raise OptionError(
+                "the corpus has several splits", f"pass one: {', '.join(column_names)}"
+            )
         # Types are recognized by attributes and name: neither datasets nor pandas is imported.
         if hasattr(table, "with_format") and hasattr(table, "iter"):
             self._read: _Read = _chunks_of_dataset
@@ -49,7 +51,8 @@ class TableReader(CorpusReader):
             self._read = _chunks_of_frame
         else:
             raise OptionError(
-                f"unsupported corpus type {type_name}: pass paths, a pandas DataFrame or a Dataset"
+                f"unsupported corpus type {type_name}",
+                "pass paths, a pandas DataFrame or a Dataset",
             )
 
     def blocks(self) -> Generator[Block, None, None]:
@@ -120,8 +123,8 @@ def _tables_of(dataset: Any) -> Iterator[pa.Table]:
             yield pa.Table.from_pylist(rows_of_lists)
         except (pa.ArrowException, OverflowError) as error:
             raise InputError(
-                f"what the transform of the Dataset makes is not read ({short(str(error))}): pass "
-                "what dataset.map makes with the same function"
+                f"what the transform of the Dataset makes is not read ({short(str(error))})",
+                "pass what dataset.map makes with the same function",
             ) from None
 
 

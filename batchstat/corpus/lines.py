@@ -165,7 +165,7 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
         head = (data.head if isinstance(data, LongLine) else data)[:_PROBE_BYTES]
         if offset == 0 and _is_utf16(head):
             # Much of such a file would be valid UTF-8, and read as text full of NULs.
-            raise InputError(f"{opened.path} is UTF-16: pass --encoding {_utf16_name(head)}")
+            raise InputError(f"{opened.path} is UTF-16", f"pass --encoding {_utf16_name(head)}")
         if offset == 0 and (fault := fault_of_text(head)):
             raise InputError(f"{opened.path} is {fault}")
         if isinstance(data, LongLine):

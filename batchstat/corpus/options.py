@@ -205,11 +205,11 @@ class CorpusOptions:
             object.__setattr__(self, name, names)
         for column in self.named_columns:
             if not isinstance(column, str):
-                raise OptionError(f"column {short(column)}: must be a name")
+                raise OptionError(f"column {short(column)}", "must be a name")
         if "" in self.named_columns:
             raise OptionError(
-                "a column name is empty: name one, or read the file without a header, where "
-                "columns are numbered from 0"
+                "a column name is empty",
+                "name one, or read the file without a header, where columns are numbered from 0",
             )
         _check_contents(self)
         _check_text_options(self)
@@ -262,7 +262,7 @@ class CorpusOptions:
 def _check_contents(options: CorpusOptions) -> None:
     """Raise OptionError for columns and options that contradict each other."""
     if (options.prompt_column is None) != (options.completion_column is None):
-        raise OptionError("prompt_column and completion_column belong together: pass both")
+        raise OptionError("prompt_column and completion_column belong together", "pass both")
     messages, completion = options.messages_column, options.completion_column
     # By option: what else has to be set for it to mean anything, and the words for that.
     needs = {
@@ -275,7 +275,7 @@ def _check_contents(options: CorpusOptions) -> None:
         if getattr(options, name) and not needed_option:
             raise OptionError(f"{name} is for {purpose}")
     if options.tokenize_apart and options.append:
-        raise OptionError("tokenize_apart and append are mutually exclusive: pass only one")
+        raise OptionError("tokenize_apart and append are mutually exclusive", "pass only one")
     content_columns = [f"{kind}_column" for kind in get_args(Content)]
     named_contents = [name for name in content_columns if getattr(options, name)]
     loss_options = ("completion_column", "assistant_only_loss")
@@ -285,10 +285,10 @@ def _check_contents(options: CorpusOptions) -> None:
     if options.trained_column and named_losses:
         rivals = [*named_losses, "trained_column"]
     if len(rivals) > 1:
-        raise OptionError(f"{rivals[0]} and {rivals[1]} are mutually exclusive: pass only one")
+        raise OptionError(f"{rivals[0]} and {rivals[1]} are mutually exclusive", "pass only one")
     if len(options.text_column) > 2:
         raise OptionError(
-            f"text_column is given {len(options.text_column)} times: pass one, or two for pairs"
+            f"text_column is given {len(options.text_column)} times", "pass one, or two for pairs"
         )
     _check_characters("append", options.append)
     # Where the content is not text, it is because one option names it.
@@ -319,7 +319,7 @@ def _check_text_options(options: CorpusOptions) -> None:
         separator = {"\\t": "\t", "tab": "\t"}.get(options.separator, options.separator)
         if len(separator) != 1 or separator in '"\r\n\\':
             raise OptionError(
-                f"separator={short(options.separator)}: must be one character, or tab"
+                f"separator={short(options.separator)}", "must be one character, or tab"
             )
         object.__setattr__(options, "separator", separator)
 

@@ -303,8 +303,8 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
     if options.content == "completion" and values.holds_lists(columns[0]):
         if options.tokenize_apart:
             raise InputError(
-                f"{values.locate(0)}: {columns[0]!r} holds chats, which are tokenized whole: "
-                "remove --tokenize-apart"
+                f"{values.locate(0)}: {columns[0]!r} holds chats, which are tokenized whole",
+                "remove --tokenize-apart",
             )
         prompts, completions = (values.chats(column, options.chat_format) for column in columns)
         # A prompt and its completion are lists of messages: together they are the chat.

@@ -37,8 +37,9 @@ class RecordsPath:
             is_first = not steps
             if lists.replace(EACH, "") or (not key and not (is_first and lists)):
                 raise OptionError(
-                    f"records={short(text)}: must be keys with dots between them, and [] behind "
-                    "those of lists, as in data[].paragraphs[].qas[]"
+                    f"records={short(text)}",
+                    "must be keys with dots between them, and [] behind "
+                    "those of lists, as in data[].paragraphs[].qas[]",
                 )
             steps += [key] if key else []
             steps += [EACH] * (len(lists) // len(EACH))

@@ -42,7 +42,7 @@ def table_of(values: Any, options: CorpusOptions) -> "tuple[pd.DataFrame, Corpus
     import pandas as pd
 
     if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise OptionError(f"corpus of shape {values.shape}: pass one value per sample")
+        raise OptionError(f"corpus of shape {values.shape}", "pass one value per sample")
     # A Series first: pandas would make a column of each position in lists of the same length.
     series = values if hasattr(values, "iloc") else pd.Series(list(values))
     kind = _kind_of(series)
@@ -66,11 +66,11 @@ def table_of_texts(texts: Iterable[Any]) -> "pd.DataFrame":
 
     # A string is iterable too: each of its characters would be a sample.
     if isinstance(texts, str):
-        raise OptionError(f"texts={short(texts)}: must be a list of texts")
+        raise OptionError(f"texts={short(texts)}", "must be a list of texts")
     text_list = listed("texts", texts)
     for i, text in enumerate(text_list):
         if not (text is None or isinstance(text, str)):
-            raise OptionError(f"texts[{i}]={short(text)}: must be text")
+            raise OptionError(f"texts[{i}]={short(text)}", "must be text")
     return pd.DataFrame({"text": pd.Series(text_list, dtype=object)})
 
 
@@ -80,7 +80,7 @@ def _kind_of(series: "pd.Series[Any]") -> str:
     """
     first = next(iter(series.dropna()), None)
     if first is None:
-        raise InputError("the corpus has no values: pass some")
+        raise InputError("the corpus has no values", "pass some")
     if isinstance(first, str):
         return "text"
     # A number is a token count. True and False are integers to Python, but not token counts.
@@ -93,6 +93,6 @@ def _kind_of(series: "pd.Series[Any]") -> str:
     if isinstance(element, int | np.integer):
         return "tokens"
     raise OptionError(
-        f"corpus of {type(first).__name__}: pass texts, numbers of tokens, token ids or messages, "
-        "or the paths of files"
+        f"corpus of {type(first).__name__}",
+        "pass texts, numbers of tokens, token ids or messages, or the paths of files",
     )

@@ -4,21 +4,23 @@ from functools import cache
 from typing import Any
 
 from batchstat.documents.balance import BalanceFile
-from batchstat.documents.base import File
+from batchstat.documents.base import Document, File
 from batchstat.documents.buckets import BucketsFile
 from batchstat.documents.check import CheckFile
 from batchstat.documents.comparison import CompareFile
+from batchstat.documents.error import ErrorFile
 from batchstat.documents.parts import Part, parts
 from batchstat.documents.preflight import PreflightFile
 from batchstat.documents.profile import ProfileFile
 
-FILES: dict[str, type[File]] = {
+FILES: dict[str, type[Document]] = {
     "profile": ProfileFile,
     "compare": CompareFile,
     "buckets": BucketsFile,
     "balance": BalanceFile,
     "check": CheckFile,
     "preflight": PreflightFile,
+    "error": ErrorFile,
 }
 
 
@@ -27,7 +29,8 @@ def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a file; `name` is its name without `.json`, such as `profile`."""
     document = FILES[name]
     file_schema = schema_of(parts(document))
-    file_schema["properties"]["schema"]["const"] = document.number
+    if issubclass(document, File):
+        file_schema["properties"]["schema"]["const"] = document.number
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"{name}.json",

@@ -98,7 +98,7 @@ def load_base(path: Path, check_name: str) -> Base:
         check_regular(path)
         return base_in(read_bytes(path), check_name, shown)
     except OSError as error:
-        raise InputError(f"{shown} cannot be read ({one_line(error)}): {_REMEDY}") from None
+        raise InputError(f"{shown} cannot be read ({one_line(error)})", _REMEDY) from None
 
 
 def base_in(text: str | bytes, check_name: str, name: str) -> Base:
@@ -116,16 +116,16 @@ def base_in(text: str | bytes, check_name: str, name: str) -> Base:
         document = parse(text)
         require_schema(document, CheckFile.number)
     except ValueError as error:
-        raise InputError(f"{name} {fault_of(error, 'a report of a check')}: {_REMEDY}") from None
+        raise InputError(f"{name} {fault_of(error, 'a report of a check')}", _REMEDY) from None
     with _as_written(name):
         checks = {check["name"]: check for check in document["checks"]}
         version = document["tool"]["version"]
         if check_name not in checks:
             names = ", ".join(map(short, checks))
-            raise InputError(f"{name} has no check {check_name!r} (has: {names}): {_REMEDY}")
+            raise InputError(f"{name} has no check {check_name!r} (has: {names})", _REMEDY)
         check = checks[check_name]
         if not check["report"]:
-            raise InputError(f"{name} has no answer for check {check_name!r}: {_REMEDY}")
+            raise InputError(f"{name} has no answer for check {check_name!r}", _REMEDY)
     return Base(name, check, version)
 
 
@@ -140,7 +140,7 @@ def _as_written(name: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise InputError(f"{name} is not a report of a check ({error!r}): {_REMEDY}") from None
+        raise InputError(f"{name} is not a report of a check ({error!r})", _REMEDY) from None
 
 
 def _changed(key: str, before: object, now: object) -> str:

@@ -152,14 +152,14 @@ def measure_report(
     corpus = profile.corpus
     if corpus.failed:
         raise InputError(
-            f"the profile is partial ({corpus.failed[0]}): fix that, and rerun batchstat "
-            "profile without --allow-partial"
+            f"the profile is partial ({corpus.failed[0]})",
+            "fix that, and rerun batchstat profile without --allow-partial",
         )
     if corpus.unreadable and not _limits_cover_bad_records(profile, limits):
         raise InputError(
             f"{corpus.unreadable:,} record{'s' * (corpus.unreadable != 1)} could not be read, so "
-            "the numbers would not cover the whole corpus: fix the corpus, or set "
-            "corpus.unreadable = {max = N} in the limits"
+            "the numbers would not cover the whole corpus",
+            "fix the corpus, or set corpus.unreadable = {max = N} in the limits",
         )
     simulation = simulate(profile, current, settings, device)
     report = report_document(profile, simulation)
@@ -186,14 +186,15 @@ def require_limits(limits: Iterable[Limit], has_base: bool, subject: str) -> Non
     """
     if not limits:
         raise OptionError(
-            f"{subject} no limits to check: pass --max-padding 5% or --base REVISION, or run "
-            "batchstat init to write limits to the configuration"
+            f"{subject} no limits to check",
+            "pass --max-padding 5% or --base REVISION, or run "
+            "batchstat init to write limits to the configuration",
         )
     for limit in limits:
         if limit.is_difference and not has_base:
             raise OptionError(
-                f"{limit.name} (set in {limit.origin}) limits a difference, but there is no "
-                "base: pass --base REVISION, or the file of an earlier check as --base FILE"
+                f"{limit.name} (set in {limit.origin}) limits a difference, but there is no base",
+                "pass --base REVISION, or the file of an earlier check as --base FILE",
             )
 
 
@@ -215,7 +216,7 @@ def judge(
         try:
             value = value_at(report, limit.path)
         except InputError as error:
-            raise InputError(f"{limit.name}: {error}") from None
+            raise error.at(limit.name) from None
         before = None if base is None else base.number(limit.path)
         if limit.is_difference and before is None:
             assert base is not None

@@ -113,7 +113,7 @@ def _read_named_limit(name: str, value: Any) -> _UnparsedLimits:
     table = dict(value) if isinstance(value, Mapping) else {"limit": value}
     level = "off" if value == "off" else _checked_level(name, table.pop("level", "error"))
     if level != "off" and set(table) != {"limit"}:
-        raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
+        raise OptionError(f"{name}={value!r}", "write a limit, or {limit = …, level = …}")
     return named_limit.path, {named_limit.bound: table.get("limit")}, level
 
 
@@ -151,7 +151,7 @@ def _limit_of_switch(name: str, value: Any) -> Any:
         return 0
     if value is False or value == "off":
         return "off"
-    raise OptionError(f"{name}={value!r}: must be true or false")
+    raise OptionError(f"{name}={value!r}", "must be true or false")
 
 
 def _is_number(path: str) -> bool:
@@ -180,7 +180,7 @@ def _read_limits_on_path(path: str, value: Any) -> _UnparsedLimits:
     if value == "off":
         return path, dict.fromkeys(BOUNDS), "off"
     if not isinstance(value, Mapping) or not set(value) & set(BOUNDS):
-        raise OptionError(f"{path}={value!r}: write bounds, such as {{max = 100}} or {{min = 10}}")
+        raise OptionError(f"{path}={value!r}", "write bounds, such as {max = 100} or {min = 10}")
     if unknown_keys := set(value) - {*BOUNDS, "level"}:
         raise unknown(f"bound of {path}", sorted(unknown_keys)[0], (*BOUNDS, "level"))
     thresholds = {bound: value[bound] for bound in BOUNDS if bound in value}

@@ -87,19 +87,19 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
         if value is None and part is not None:
             value = part.default
         if value is None:
-            raise InputError(f"the report has no {path}{_hint(path)}")
+            raise InputError(f"the report has no {path}", _hint(path))
     return cast(Number, value)
 
 
 def _hint(path: str) -> str:
-    """Return why a report may not have the number at a path, and what to do, to end a message."""
+    """Return why a report may not have the number at a path, and what to do."""
     if path.startswith("class"):
-        return ": was a label column read?"
+        return "was a label column read?"
     if path in _ON_DEVICE:
-        return f": name {_ON_DEVICE[path]}"
+        return f"name {_ON_DEVICE[path]}"
     if "trained" in path:
         return (
-            ": which tokens are trained is unknown, or their loss; profile the corpus with "
+            "which tokens are trained is unknown, or their loss; profile the corpus with "
             "--prompt-column and --completion-column, --assistant-only-loss or --trained-column, "
             "or pass --loss to take all tokens as trained"
         )
@@ -116,7 +116,7 @@ def _steps(path: str) -> list[Step]:
         match = _STEP.match(path, start)
         # A step may begin with a dot, but not the first one.
         if match is None or (path[start] == "." and start == 0):
-            raise OptionError(f"{path!r} is not a path: write keys separated by dots")
+            raise OptionError(f"{path!r} is not a path", "write keys separated by dots")
         # A match has a key (`strategy`), an index (`[3]`), or a name and a value (`[label=spam]`).
         key, index, name, wanted = match.groups()
         element: Step = int(index) if index else (name, wanted)

@@ -29,7 +29,7 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
         OptionError: an invalid limit, with the one probably meant.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise OptionError(f"{name}={value!r}: must be a number, such as 5% or 100")
+        raise OptionError(f"{name}={value!r}", "must be a number, such as 5% or 100")
     text = str(value).strip()
     written = _WRITTEN.fullmatch(text)
     if written is None:
@@ -41,10 +41,10 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
     if kind == "ratio":
         return _ratio(name, text, number, unit, difference)
     if unit:
-        raise OptionError(f"{name}={text!r}: not a ratio; write a number without {unit}")
+        raise OptionError(f"{name}={text!r}: not a ratio", f"write a number without {unit}")
     if kind == "count":
         if number != int(number) or "." in text:
-            raise OptionError(f"{name}={text!r}: a count; write a whole number")
+            raise OptionError(f"{name}={text!r}: a count", "write a whole number")
         return int(number)
     return float(number)
 

@@ -175,7 +175,7 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
     """
     if isinstance(lengths, np.ma.MaskedArray) and np.ma.is_masked(lengths):
         masked = int(np.flatnonzero(np.ma.getmaskarray(lengths))[0])
-        raise OptionError(f"lengths[{masked}] is masked: drop such samples with .compressed()")
+        raise OptionError(f"lengths[{masked}] is masked", "drop such samples with .compressed()")
     try:
         array = np.asarray(lengths)
     except ValueError as error:
@@ -186,13 +186,14 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise OptionError(
             f"lengths must be whole numbers in one dimension, not {array.dtype} of shape "
-            f"{array.shape}: pass tokens per sample, or a Profile"
+            f"{array.shape}",
+            "pass tokens per sample, or a Profile",
         )
     # The square of a length must fit 64 bits.
     if array.min() < 0 or array.max() >= 2**31:
         bad = np.flatnonzero((array < 0) | (array >= 2**31))
         raise OptionError(
-            f"lengths[{bad[0]}] is {array[bad[0]]}: must be between 0 and {2**31 - 1:,}"
+            f"lengths[{bad[0]}] is {array[bad[0]]}", f"must be between 0 and {2**31 - 1:,}"
         )
     return array.astype(np.int64)
 

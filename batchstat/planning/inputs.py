@@ -57,9 +57,10 @@ class PlanInputs(NamedTuple):
         stated_max = self.profile.stated_max if self.profile else None
         if settings.needs_trained and self.samples.trained is None:
             raise InputError(
-                "balance_by=trained needs to know which tokens are trained: count the corpus with "
+                "balance_by=trained needs to know which tokens are trained",
+                "count the corpus with "
                 "--prompt-column and --completion-column, --assistant-only-loss or "
-                "--trained-column"
+                "--trained-column",
             )
         batch_size = loss = None
         multiple = 1
@@ -113,7 +114,8 @@ def resolve_inputs(
         if lengths.corpus.left_out and lengths.stats.sum == 0:
             raise InputError(
                 f"the chat template renders none of the messages of {len(lengths):,} chats: it may "
-                "know their roles by other names; pass another one with --chat-template FILE"
+                "know their roles by other names",
+                "pass another one with --chat-template FILE",
             )
         classes = _classes_of(lengths, keep)
         samples = Samples(
@@ -131,7 +133,7 @@ def resolve_inputs(
         label_list = listed("labels", labels)
         if len(label_list) != len(checked_lengths):
             raise OptionError(
-                f"{len(label_list):,} labels for {len(checked_lengths):,} lengths: pass one each"
+                f"{len(label_list):,} labels for {len(checked_lengths):,} lengths", "pass one each"
             )
         classes = Classes.encode(label_list, keep)
     return PlanInputs(Samples(checked_lengths, np.arange(len(checked_lengths)), classes), None)

@@ -198,8 +198,8 @@ class Settings:
         if self.world_size > _MOST_PLANNED and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
                 f"world_size={self.world_size} with distribute={self.distribute}: each rank has "
-                f"its own plan, for at most {_MOST_PLANNED:,} ranks: lower world_size, or set "
-                "distribute=batches"
+                f"its own plan, for at most {_MOST_PLANNED:,} ranks",
+                "lower world_size, or set distribute=batches",
             )
         # Ranks with plans of their own have no last batches in common.
         if self.remainder == "spread" and self.distribute not in FROM_ONE_PLAN:
@@ -212,7 +212,7 @@ class Settings:
         drawn_size = None if self.sampler == _NO_SAMPLER else self.class_sampler.batch_size
         if drawn_size is not None and self.order not in SHUFFLED:
             raise OptionError(
-                f"order={self.order}: {self.sampler} defines its own order: remove it"
+                f"order={self.order}: {self.sampler} defines its own order", "remove it"
             )
         if drawn_size is not None and self.batch_size is None:
             object.__setattr__(self, "batch_size", drawn_size)
@@ -310,5 +310,5 @@ def _labels(labels: object) -> tuple[str, ...]:
     letters would become a label.
     """
     if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise OptionError(f"keep_labels={short(labels)}: must be a list of labels")
+        raise OptionError(f"keep_labels={short(labels)}", "must be a list of labels")
     return tuple(str(label) for label in labels)

@@ -167,7 +167,7 @@ def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
     if samples.classes is None:
         what = "keep_labels" if settings.keep_labels else f"sampler={settings.sampler}"
         raise InputError(
-            f"{what} needs labels, but none were loaded; pass --label-column (or labels=)"
+            f"{what} needs labels, but none were loaded", "pass --label-column (or labels=)"
         )
     sampler = settings.class_sampler
     return sampler.draw(samples.classes, seed=settings.seed, epoch=settings.epoch)

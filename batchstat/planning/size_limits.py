@@ -23,7 +23,8 @@ def check_room(what: str, samples: int, remedy: str) -> None:
     if memory is not None and samples * _BYTES > memory:
         raise InputError(
             f"{what} {samples:,} samples per epoch, but at most {memory // _BYTES:,} fit into this "
-            f"machine's {memory >> 20:,} MB of memory: {remedy}"
+            f"machine's {memory >> 20:,} MB of memory",
+            remedy,
         )
 
 

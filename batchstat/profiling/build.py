@@ -178,7 +178,7 @@ def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
         if cache is None or not cache.is_optional or corpus.reads_standard_input:
             raise
         run.on_warning(
-            Finding("counting/cache-full", f"{full.reason}: recounting without the cache")
+            Finding("counting/cache-full", f"{full.problem}: recounting without the cache")
         )
         counted = _count_and_merge(corpus, replace(run, count_cache=None))
     if cache is not None and cache.is_optional:
@@ -211,8 +211,8 @@ def _count_and_merge(corpus: Corpus, run: RunOptions) -> Profile:
                     cache.remove(scheduler.done[evicted.number].key)
                     scheduler.forget(evicted.number)
             raise InputError(
-                f"{cache.address}: cached counts disappear or change before they can be read: use "
-                "another folder with --count-cache"
+                f"{cache.address}: cached counts disappear or change before they can be read",
+                "use another folder with --count-cache",
             )
 
 
@@ -278,8 +278,8 @@ def _cache_of(run: RunOptions) -> Iterator[CountCache]:
         folder = tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True)
     except OSError as error:
         raise InputError(
-            f"counts cannot be stored during the run: {one_line(error)}: set TMPDIR to a writable "
-            "folder"
+            f"counts cannot be stored during the run: {one_line(error)}",
+            "set TMPDIR to a writable folder",
         ) from None
     with folder as path:
         yield CountCache(path)
@@ -297,8 +297,9 @@ def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputEr
         more = f"not counted: {len(reasons) - _LISTED:,} more, all listed in the log"
         run.on_warning(Finding("corpus/not-counted", more))
     return InputError(
-        f"{len(reasons):,} of {splits:,} splits failed after 3 attempts each: {reasons[0]}: fix or "
-        "remove them and run again, which counts only what is missing, or pass --allow-partial"
+        f"{len(reasons):,} of {splits:,} splits failed after 3 attempts each: {reasons[0]}",
+        "fix or "
+        "remove them and run again, which counts only what is missing, or pass --allow-partial",
     )
 
 

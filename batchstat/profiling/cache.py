@@ -121,7 +121,7 @@ class CountCache:
             raise
         except Exception as error:  # a remote file system may raise anything
             reason = one_line(error)
-            raise InputError(f"{self.address} cannot be written: {reason}; {remedy}") from None
+            raise InputError(f"{self.address} cannot be written: {reason}", remedy) from None
 
     def get(self, key: str) -> SplitCounts | None:
         """Return the counts stored under a key; None if they are missing or damaged.
@@ -207,7 +207,7 @@ class CountCache:
                 "free some space there and run again, which counts what is missing, or name "
                 "another folder with --count-cache",
             )
-        return SourceError(f"{text}: name another folder with --count-cache")
+        return SourceError(text, "name another folder with --count-cache")
 
     def remove(self, key: str) -> None:
         """Delete the counts of a split."""

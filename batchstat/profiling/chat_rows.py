@@ -56,7 +56,7 @@ def chat_rows(profile: Profile) -> ChatRows:
     """
     sources = profile.corpus.sources
     if any(source.is_standard_input for source in sources):
-        raise InputError("standard input cannot be read again: save the corpus to a file")
+        raise InputError("standard input cannot be read again", "save the corpus to a file")
     return _read_again(sources, profile.corpus.options)
 
 
@@ -85,7 +85,7 @@ def _read_again(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows
     sizes: list[int] = []  # records of each file, which are added up over its splits
     for split, reading in zip(reader.splits, reader.readings, strict=True):
         if reading.blank:
-            raise InputError(f"{split.source.shown} has blank lines: remove them")
+            raise InputError(f"{split.source.shown} has blank lines", "remove them")
         if split.first == 0:  # the first split of a file
             sizes.append(0)
         sizes[-1] += reading.records

@@ -22,7 +22,7 @@ def tokenizer_of(profile: Profile) -> Any:
         InputError: the profile came with lengths, or the tokenizer cannot be loaded.
     """
     if profile.tokenizer is None:
-        raise InputError("the corpus came with lengths, not with a tokenizer: pass its texts")
+        raise InputError("the corpus came with lengths, not with a tokenizer", "pass its texts")
     return load_tokenizer(profile.tokenizer.name).encoder.as_transformers()
 
 
@@ -48,7 +48,7 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
 
     sources, options = profile.corpus.sources, profile.corpus.options
     if any(source.is_standard_input for source in sources):
-        raise InputError("standard input cannot be read again: save the corpus to a file")
+        raise InputError("standard input cannot be read again", "save the corpus to a file")
     token_id, n_appended = tokenizer.convert_tokens_to_ids(token), int(options.append == token)
     search_may_miss = _search_may_miss(tokenizer, token, token_id)
     # Of the texts that are tokenized again: their numbers in the corpus, a part for each block, and
@@ -68,7 +68,7 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
         texts_read += len(texts)
     numbers, sizes = np.concatenate(number_parts), np.array(list(map(len, ids)), dtype=np.int64)
     if texts_read != len(lengths) or (lengths[numbers] != sizes).any():
-        raise InputError("the corpus has changed since it was counted: count it again")
+        raise InputError("the corpus has changed since it was counted", "count it again")
     # The ids of all these texts, end to end, give the ranges of their other tokens.
     flat_ids = np.array(list(chain.from_iterable(ids)), dtype=np.int64)
     ranges_by_ids = TokenRanges.of_mask(flat_ids != token_id, offsets_from_sizes(sizes))

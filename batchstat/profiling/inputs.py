@@ -97,8 +97,8 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
     source = find_sources([path], options.input_format)[0]
     if source.is_standard_input or is_remote(source.path):
         raise InputError(
-            f"which columns {source.shown} has is not known before it is counted: name them, as "
-            "with --text-column or --messages-column"
+            f"which columns {source.shown} has is not known before it is counted",
+            "name them, as with --text-column or --messages-column",
         )
     # This reads the first records; only its errors matter here.
     try:
@@ -177,7 +177,7 @@ def tokenizer_for(
     # First come errors for options that have no effect here.
     _check_formats(options, formats)
     if chat_template is not None and not is_chat:
-        raise OptionError("chat_template needs a messages_column: pass one")
+        raise OptionError("chat_template needs a messages_column", "pass one")
     # Where tokens or lengths stand, for messages; empty for a corpus of texts or chats.
     precounted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
     if formats == {"npy"}:
@@ -191,7 +191,7 @@ def tokenizer_for(
         }
         for name, is_set in options_of_texts.items():
             if is_set:
-                raise OptionError(f"{name} is for texts, but {precounted} has none: remove it")
+                raise OptionError(f"{name} is for texts, but {precounted} has none", "remove it")
         return None
     # Then the tokenizer is loaded, and told how the samples are tokenized.
     loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer, fresh=fresh)
@@ -218,10 +218,10 @@ def _check_formats(options: CorpusOptions, formats: set[str]) -> None:
     for flag, is_set in csv_options.items():
         if is_set and not {"csv", "tsv"} & formats:
             raise OptionError(
-                f"{flag} is for .csv and .tsv files, but the corpus has none: pass --input-format "
-                "csv if it is one of other endings"
+                f"{flag} is for .csv and .tsv files, but the corpus has none",
+                "pass --input-format csv if it is one of other endings",
             )
     if options.encoding is not None and not formats - {"parquet", "arrow", "npy"}:
-        raise OptionError("encoding is for text files, but the corpus has none: remove it")
+        raise OptionError("encoding is for text files, but the corpus has none", "remove it")
     if options.records is not None and not formats & {"json", "jsonl"}:
         raise OptionError("records is for .json and .jsonl files, but the corpus has none")

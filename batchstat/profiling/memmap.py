@@ -34,7 +34,8 @@ def new_array(n: int, most: int) -> Ints:
     except OSError as error:
         raise InputError(
             f"no space for the lengths of {n:,} samples in the folder for temporary files: "
-            f"{one_line(error)}: set TMPDIR to another folder"
+            f"{one_line(error)}",
+            "set TMPDIR to another folder",
         ) from None
 
 

@@ -119,8 +119,8 @@ def merge_splits(
         labels_seen = [fact.label_seen for fact in facts if fact.label_seen is not None]
         if options.label_column and labels_seen and not any(labels_seen):
             raise InputError(
-                f"no record of {source.shown} has column {options.label_column[0]!r}: pass another "
-                "--label-column"
+                f"no record of {source.shown} has column {options.label_column[0]!r}",
+                "pass another --label-column",
             )
         # The digest of a file is joined of those of its splits, unless one of them failed. Standard
         # input got its digest above.

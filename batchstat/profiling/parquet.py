@@ -186,7 +186,7 @@ def load_profile(
     except OSError as error:
         raise InputError(f"{folder.as_posix()} cannot be read: {one_line(error)}") from None
     if not exists:
-        raise InputError(f"no profile in {folder.as_posix()}: {remedy}")
+        raise InputError(f"no profile in {folder.as_posix()}", remedy)
     return read_file(path)
 
 
@@ -307,4 +307,4 @@ def _ranges(block: pa.Table, kind: str, lengths: Ints, rows_before: int) -> Toke
 def _unusable(path: Path, error: BaseException) -> InputError:
     """Return the error for a file that is not a profile, or not one that can be used."""
     fault = fault_of(error, "a profile")
-    return InputError(f"{path.as_posix()} {fault}: run batchstat profile again")
+    return InputError(f"{path.as_posix()} {fault}", "run batchstat profile again")

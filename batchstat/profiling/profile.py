@@ -297,7 +297,7 @@ class Profile:
     def lengths_of(self, label: str | None) -> Ints:
         """Return (n_of_class,) tokens of the samples with this label (None: without a label)."""
         if self.labels is None:
-            raise InputError("no label column was read: pass label_column")
+            raise InputError("no label column was read", "pass label_column")
         code = -1 if label is None else self.labels.names.index(label)
         chosen: Ints = self.lengths[self.labels.samples[self.labels.codes == code]]
         return chosen

@@ -54,9 +54,9 @@ class RunOptions:
         if self.executor == "dask":
             # A Dask cluster has the workers that were started with it.
             if self.workers is not None:
-                raise OptionError("--workers does not apply to --executor dask: remove it")
+                raise OptionError("--workers does not apply to --executor dask", "remove it")
         elif self.scheduler is not None:
-            raise OptionError("--scheduler needs --executor dask: add it, or remove --scheduler")
+            raise OptionError("--scheduler needs --executor dask", "add it, or remove --scheduler")
 
     def executor_for(self, splits: Sequence[Split]) -> CountingExecutor:
         """Return the executor for the splits of a corpus.

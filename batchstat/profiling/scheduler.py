@@ -300,8 +300,8 @@ class Scheduler:
         name = self._executor.name
         if not self._executor.restartable:
             raise InputError(
-                f"{name} is broken ({one_line(loss)}): pass a new executor; with the same "
-                "count_cache only missing splits are counted"
+                f"{name} is broken ({one_line(loss)})",
+                "pass a new executor; with the same count_cache only missing splits are counted",
             )
         # Splits that let processes die fail at their last try, so that such losses end. All other
         # losses are limited here.

@@ -47,7 +47,7 @@ class ShardSpec:
         # 0/0 for anything else, which is refused just as 0/5 is.
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
-            raise OptionError(f"shard={written}: must be I/N with 1 ≤ I ≤ N, such as 3/100")
+            raise OptionError(f"shard={written}", "must be I/N with 1 ≤ I ≤ N, such as 3/100")
         return cls(number, of)
 
     def takes(self, split: int) -> bool:
@@ -126,12 +126,12 @@ def read_shard(folder: Path) -> Shard:
     # NotADirectoryError: the folder is a file.
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
-            f"no {SHARD_FILE} in {folder.as_posix()}: name the folders that batchstat profile "
-            "--shard I/N -o FOLDER wrote"
+            f"no {SHARD_FILE} in {folder.as_posix()}",
+            "name the folders that batchstat profile --shard I/N -o FOLDER wrote",
         ) from None
     except (OSError, ValueError) as error:
         fault = fault_of(error, "a shard")
-        raise InputError(f"{path.as_posix()} {fault}: count that shard again") from None
+        raise InputError(f"{path.as_posix()} {fault}", "count that shard again") from None
 
 
 @arguments_named()
@@ -153,7 +153,7 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
     # A folder that is named twice counts once.
     folder_paths = dict.fromkeys(map(as_path, listed("folders", folders)))
     if not folder_paths:
-        raise OptionError("folders is empty: name the shards' folders")
+        raise OptionError("folders is empty", "name the shards' folders")
     shards = [(folder, read_shard(folder)) for folder in folder_paths]
     # All shards must agree with the first one.
     first_folder, first = shards[0]

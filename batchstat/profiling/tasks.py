@@ -171,10 +171,11 @@ def received(sent: RemoteTask) -> CountTask:
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(
             f"worker {this_worker()} cannot read the task from {sent.cache.address}: "
-            f"{one_line(error)}: name a folder with --count-cache that every worker can reach"
+            f"{one_line(error)}",
+            "name a folder with --count-cache that every worker can reach",
         ) from None
     if hashlib.sha256(content).hexdigest() != sent.digest:
-        raise InputError(f"{sent.cache.address}: the task {sent.name} is damaged: run again")
+        raise InputError(f"{sent.cache.address}: the task {sent.name} is damaged", "run again")
     task: CountTask = pickle.loads(content)  # noqa: S301 - it is what the run sent
     return replace(task, cache=sent.cache)
 

@@ -67,7 +67,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
         if not (is_input or split.source.bytes or records):
             raise split.source.emptiness()
         if state_before is not None and state_before != _file_state(split):
-            raise SourceError(f"{split.source.shown} changed while it was being read: run again")
+            raise SourceError(f"{split.source.shown} changed while it was being read", "run again")
     # Counts that stay in the memory of this process need not be loaded to be merged. They need not
     # be stored either if nobody asked for a cache (`in_memory`).
     stays = task.local is not None and task.local.memory.take(counts.bytes)
@@ -93,8 +93,8 @@ def _check_versions(task: CountTask) -> None:
     """Raise InputError if libraries that counts depend on have other versions on this worker."""
     if other := different_versions(task.versions):
         raise InputError(
-            f"worker {this_worker()} has other versions; the run began with {other}: install the "
-            "same versions everywhere"
+            f"worker {this_worker()} has other versions; the run began with {other}",
+            "install the same versions everywhere",
         )
 
 

@@ -105,21 +105,22 @@ def collated_batches(
         iterator = iter(batches)
     except TypeError:
         raise InputError(
-            f"{name}={short(batches)}: must be batches, such as a DataLoader, or sample numbers "
-            "with their lengths"
+            f"{name}={short(batches)}",
+            "must be batches, such as a DataLoader, or sample numbers with their lengths",
         ) from None
     read_batches = []
     for number, batch in enumerate(islice(iterator, limit)):
         # A DataLoader has a length only if its data set has one; the hint is 0 without a length.
         if number >= _MOST_WITHOUT_LENGTH and not length_hint(batches):
             raise InputError(
-                f"{name}: has no end after {number:,} batches: pass steps=N for the first N"
+                f"{name}: has no end after {number:,} batches", "pass steps=N for the first N"
             )
         read = read_batch(_as_arrays(batch), pad_token_id)
         if read is None:
             raise InputError(
                 f"{name}: batch {number} has no token ids, which are whole numbers in rows of "
-                "equal length: pass lists of sample numbers with their lengths instead"
+                "equal length",
+                "pass lists of sample numbers with their lengths instead",
             )
         read.ids = read.real_mask = None  # else the token ids of a whole epoch stay in memory
         read_batches.append(read)
@@ -151,7 +152,8 @@ def as_collated(
         if batch.real is None:
             raise InputError(
                 f"{name}: padding unknown: batch {number} says nothing of it, as it has no "
-                "attention_mask, lengths or position_ids: pass pad_token_id, the tokenizer's"
+                "attention_mask, lengths or position_ids",
+                "pass pad_token_id, the tokenizer's",
             )
     kinds = [
         batch.padding_source + (" and a decoder" if len(batch.widths) > 1 else "")
@@ -163,7 +165,8 @@ def as_collated(
         if kind != kinds[0] and not is_recorded:
             raise InputError(
                 f"{name}: batches of several kinds: batch 0 has {kinds[0]}, batch {number} has "
-                f"{kind}: pass one kind at a time"
+                f"{kind}",
+                "pass one kind at a time",
             )
     return _as_plan(batches)
 

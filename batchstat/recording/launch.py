@@ -56,14 +56,14 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
         InputError: a script or program that cannot be found.
     """
     if not words:
-        raise OptionError("no command: write what you train with, as batchstat run train.py")
+        raise OptionError("no command", "write what you train with, as batchstat run train.py")
     program = words[0]
     if program.endswith(".py"):
         if not Path(program).is_file():
             raise InputError(f"no such file: {program}")
         return (_python(), *words)
     if shutil.which(program) is None:
-        raise InputError(f"{program}: no such command: name a script, or a program on the path")
+        raise InputError(f"{program}: no such command", "name a script, or a program on the path")
     return tuple(words)
 
 
@@ -101,8 +101,9 @@ def folder_of(
     used_id = run_id or launcher_id or None
     if used_id is None and _has_several_nodes(words):
         raise OptionError(
-            "several nodes without an id of the run: pass --run-id NAME, the same on all of them, "
-            "and a folder that all of them can write with -o"
+            "several nodes without an id of the run",
+            "pass --run-id NAME, the same on all of them, "
+            "and a folder that all of them can write with -o",
         )
     path = default if folder is None else Path(folder)
     # Not Path.exists, which raises OSError for a name that is too long.
@@ -111,8 +112,8 @@ def folder_of(
         facts = read_facts(path / RUN_FILE)
         if used_id is None or not isinstance(facts, dict) or facts.get("id") != used_id:
             raise InputError(
-                f"{path.as_posix()}: holds the recording of another run: name another folder with "
-                "-o, or delete it"
+                f"{path.as_posix()}: holds the recording of another run",
+                "name another folder with -o, or delete it",
             )
     return RunFolder(path=path, run_id=used_id or secrets.token_hex(8), is_default=folder is None)
 

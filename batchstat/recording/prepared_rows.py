@@ -102,7 +102,7 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
     # `[:]` applies a selection or shuffling of the data set, which its bare table does not have.
     table: pa.Table = dataset.select_columns(columns).with_format("arrow")[:]
     if not len(table):
-        raise InputError("the trainer's data set has no row: check what filters it")
+        raise InputError("the trainer's data set has no row", "check what filters it")
     # (n_rows + 1,) row i has the token ids ids[id_offsets[i] : id_offsets[i + 1]].
     id_offsets, ids = _flattened(table, "input_ids")
     label_offsets, labels = _labels(table, collating, id_offsets, ids)

@@ -160,7 +160,8 @@ def _check_steps(name: str, recording: Recording, first_epochs: list[list[Record
         listed = ", ".join(f"rank {rank} {number:,}" for rank, number in steps.items())
         raise InputError(
             f"{name}: ranks recorded different numbers of steps ({listed}): an unfinished run, or "
-            "ranks that train apart; record it again to its end, or with --steps N"
+            "ranks that train apart",
+            "record it again to its end, or with --steps N",
         )
 
 

@@ -100,11 +100,11 @@ def recorded_calibration(recording: Recording) -> Calibration:
     if not recording.ranks:
         raise InputError(f"{name}: nothing was recorded: {recording.why_nothing}")
     if recording.is_dry:
-        raise InputError(f"{name} has no times: it was a dry run: record one that trains")
+        raise InputError(f"{name} has no times: it was a dry run", "record one that trains")
     if any(len(batch.parts) > 1 for rank in recording.ranks for batch in rank.batches):
         raise InputError(
-            f"{name} has no times of batches: a backward computes several forwards: measure them "
-            "with batchstat calibrate"
+            f"{name} has no times of batches: a backward computes several forwards",
+            "measure them with batchstat calibrate",
         )
     batches, updates = _timed_batches_and_updates(recording.ranks)
     if not updates:  # the first step is not counted
@@ -117,8 +117,8 @@ def recorded_calibration(recording: Recording) -> Calibration:
     if time.residual > MOST_NOISE:
         raise InputError(
             f"the times in {name} are ±{time.residual:.0%} from what batches of their size should "
-            f"take, and {MOST_NOISE:.0%} is the most: record on an idle device, or measure with "
-            "batchstat calibrate"
+            f"take, and {MOST_NOISE:.0%} is the most",
+            "record on an idle device, or measure with batchstat calibrate",
         )
     versions = {"torch": str(first.begun["torch"]), "python": str(first.begun["python"])}
     return Calibration(
@@ -206,8 +206,8 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
     n_points = min(len(batches) // _BATCHES_PER_POINT, _MOST_POINTS)
     if n_points < _LEAST_POINTS:
         raise InputError(
-            f"{name} has times of {counted(len(batches), 'batch', 'batches')} after its first "
-            f"step: record at least {_LEAST_POINTS * _BATCHES_PER_POINT}"
+            f"{name} has times of {counted(len(batches), 'batch', 'batches')} after its first step",
+            f"record at least {_LEAST_POINTS * _BATCHES_PER_POINT}",
         )
     # A point has the size of the largest batch of its group. The batches of a group differ in size,
     # so their seconds are compared as a share of what their size should take by a fit of all.
@@ -219,8 +219,8 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
     if largest_point.tokens < _LEAST_SPREAD * smallest_point.tokens:
         raise InputError(
             f"nearly all batches in {name} have about {largest_point.tokens:,} tokens, so that "
-            "what tokens take cannot be told: record a run whose batches differ in size, or "
-            "measure with batchstat calibrate"
+            "what tokens take cannot be told",
+            "record a run whose batches differ in size, or measure with batchstat calibrate",
         )
     points = []
     for group in groups:

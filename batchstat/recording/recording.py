@@ -181,7 +181,7 @@ def read_recording(folder: Path) -> Recording:
         datetime.fromisoformat(facts["created"])
     except (KeyError, TypeError, ValueError):
         raise InputError(
-            f"{folder.as_posix()}: no recording: name the folder that batchstat run wrote"
+            f"{folder.as_posix()}: no recording", "name the folder that batchstat run wrote"
         ) from None
     files = sorted(path for path in folder.glob("*.jsonl") if path.name != PROCESSES)
     ranks = [rank for rank in map(_read_rank, files) if rank is not None]
@@ -225,7 +225,7 @@ def _parsed(text: bytes) -> dict[str, Any] | None:
 
 
 def _edited(path: Path, fault: str) -> InputError:
-    return InputError(f"{path.as_posix()}: {fault} not as batchstat wrote it: record it again")
+    return InputError(f"{path.as_posix()}: {fault} not as batchstat wrote it", "record it again")
 
 
 def _read_rank(path: Path) -> RecordedRank | None:
@@ -244,7 +244,8 @@ def _read_rank(path: Path) -> RecordedRank | None:
     if begun.get("format", FORMAT) != FORMAT:
         raise InputError(
             f"{path.as_posix()}: a recording of format {short(begun['format'])}, which this "
-            f"version of batchstat does not read (it reads {FORMAT}): record it again"
+            f"version of batchstat does not read (it reads {FORMAT})",
+            "record it again",
         )
     try:
         check_lines(lines)

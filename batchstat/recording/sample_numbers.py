@@ -45,7 +45,7 @@ def given_batches(
             does not have, or batches that do not end.
     """
     if (batches is None) == (per_rank is None):
-        raise OptionError(f"{name}: pass batches, or per_rank with those of each rank")
+        raise OptionError(name, "pass batches, or per_rank with those of each rank")
     most_samples = _MOST_PASSES * max(len(samples), 1)
     ranks = [batches] if per_rank is None else per_rank
     # The batches of each rank, or all of them as if of one.
@@ -84,8 +84,8 @@ def _listed(
         values = map(_as_list, iter(batches))
     except TypeError:
         raise InputError(
-            f"{name}={short(batches)}: must be batches of sample numbers, such as a batch_sampler "
-            "or a list of lists"
+            f"{name}={short(batches)}",
+            "must be batches of sample numbers, such as a batch_sampler or a list of lists",
         ) from None
     first = list(islice(values, 1))  # [] if there is none
     all_batches: Iterator[Any] = chain(first, values)
@@ -93,8 +93,8 @@ def _listed(
     if first and not isinstance(first[0], list):
         if batch_size is None:
             raise InputError(
-                f"{name}: yields single numbers, such as {short(first[0])}: pass batch_size for "
-                "batches of them"
+                f"{name}: yields single numbers, such as {short(first[0])}",
+                "pass batch_size for batches of them",
             )
         numbers = all_batches
         # Takes `batch_size` numbers at a time, until it takes none ([]).
@@ -105,7 +105,8 @@ def _listed(
         samples += len(batch) if isinstance(batch, list) else 1
         if samples > most_samples:
             raise InputError(
-                f"{name}: has no end after {samples:,} samples: pass steps=N for the first N steps"
+                f"{name}: has no end after {samples:,} samples",
+                "pass steps=N for the first N steps",
             )
         listed.append(batch)
     return listed

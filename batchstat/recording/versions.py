@@ -20,6 +20,6 @@ def check_versions() -> None:
         if tuple(int(part) for part in current.split(".")[: len(least)]) < least:
             needed = ", ".join(f"{key} {'.'.join(map(str, v))}" for key, v in LEAST.items())
             raise InputError(
-                f"{name} {current} is too old: beside a trainer batchstat needs {needed}: install "
-                "it, or start the script by batchstat run from an environment that has it"
+                f"{name} {current} is too old: beside a trainer batchstat needs {needed}",
+                "install it, or start the script by batchstat run from an environment that has it",
             )

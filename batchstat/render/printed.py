@@ -41,7 +41,7 @@ def show(report: Preflight) -> None:
         OptionError: not a report.
     """
     if not isinstance(report, Preflight):
-        raise OptionError(f"report={short(report)}: must be what batchstat.preflight returned")
+        raise OptionError(f"report={short(report)}", "must be what batchstat.preflight returned")
     screen = screen_of(report)
     console = Console(highlight=False)
     # In a terminal or a notebook, rich knows how wide it is and shows colours.

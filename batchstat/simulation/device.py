@@ -191,8 +191,8 @@ def as_device(
     if calibration is None:
         if cost_per_hour is not None:
             raise OptionError(
-                f"cost_per_hour={cost_per_hour} needs the time of an epoch: name a calibration "
-                "with --calibration PATH"
+                f"cost_per_hour={cost_per_hour} needs the time of an epoch",
+                "name a calibration with --calibration PATH",
             )
         return None
     loaded, file = read_calibration(calibration)
@@ -201,7 +201,8 @@ def as_device(
     if cost_per_hour is not None and loaded.time is None:
         raise OptionError(
             f"cost_per_hour={cost_per_hour} needs the time of an epoch, but {shown} only estimates "
-            "memory: measure one with batchstat calibrate"
+            "memory",
+            "measure one with batchstat calibrate",
         )
     measured_model = loaded.setup.shape  # None for a user's own step function, or a recorded run
     if model is not None and measured_model is not None and not _are_same(measured_model, model):
@@ -212,14 +213,15 @@ def as_device(
         ]
         raise InputError(
             f"{shown} was measured for {loaded.setup.model}, not for the model you named "
-            f"({', '.join(differing[:_MOST_DIFFERING])}): remove --model, or run batchstat "
-            "calibrate for it"
+            f"({', '.join(differing[:_MOST_DIFFERING])})",
+            "remove --model, or run batchstat calibrate for it",
         )
     device = Device(calibration=loaded, file=file, cost_per_hour=cost_per_hour)
     if cost_per_hour is not None and device.is_noisy:
         raise InputError(
             f"cost_per_hour={cost_per_hour} needs the time of an epoch, but the times of {shown} "
-            f"are ±{device.time_residual:.0%}, too noisy: measure again on an idle device"
+            f"are ±{device.time_residual:.0%}, too noisy",
+            "measure again on an idle device",
         )
     return device if settings is None else device.accumulating(settings.gradient_accumulation_steps)
 
@@ -227,7 +229,7 @@ def as_device(
 def _check_cost(cost: object) -> None:
     is_number = isinstance(cost, int | float) and not isinstance(cost, bool)  # a bool is an int
     if not (is_number and isfinite(cost) and cost > 0):  # type: ignore[arg-type, operator]
-        raise OptionError(f"cost_per_hour={short(cost)}: must be a number above 0")
+        raise OptionError(f"cost_per_hour={short(cost)}", "must be a number above 0")
 
 
 def _are_same(measured: CostModel, named: CostModel) -> bool:

@@ -69,13 +69,13 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     # upath, or the library for this scheme, is not installed.
     except ImportError:
         raise InputError(
-            f"{shown} is an address, and the library that reads it is not installed: "
-            f"{install_extra('remote')}"
+            f"{shown} is an address, and the library that reads it is not installed",
+            install_extra("remote"),
         ) from None
     except (TypeError, AttributeError):  # for arguments that a file system lacks
         raise InputError(
-            f"{shown} cannot be reached: its file system needs settings that no address has: copy "
-            "the files, and pass where they are"
+            f"{shown} cannot be reached: its file system needs settings that no address has",
+            "copy the files, and pass where they are",
         ) from None
     except Exception as error:  # a file system may raise anything for an address or credentials
         raise InputError(f"{shown} cannot be reached: {one_line(error)}") from None
@@ -89,7 +89,7 @@ def _on_disk(written: str | os.PathLike[str]) -> Path:
         InputError: an address that lacks a slash, such as s3:/bucket.
     """
     if not isinstance(written, str | os.PathLike):
-        raise OptionError(f"{short(written)}: must be a path or an address")
+        raise OptionError(short(written), "must be a path or an address")
     path = Path(written)
     # A folder may have such a name, too: then the path is meant.
     if re.match(r"[A-Za-z][\w+.\-]+:/", str(written)) and not Path(path.parts[0]).exists():
@@ -108,35 +108,38 @@ def _check_address(full: str, shown: str) -> None:
     if is_shortened(full):
         raise InputError(
             f"{full} was shortened when it was shown or stored, which leaves out what may be a "
-            "secret: pass the whole address"
+            "secret",
+            "pass the whole address",
         )
     scheme = full.partition(":")[0].strip().lower()
     if scheme == "data":
-        raise InputError(f"{scheme}://… is content, not a place: write it to a file, and name that")
+        raise InputError(
+            f"{scheme}://… is content, not a place", "write it to a file, and name that"
+        )
     # zip://a.txt says which file in an archive is meant, but not which archive.
     if _CHAIN not in full and scheme in _WRAPPING_SCHEMES:
         raise InputError(
-            f"{shown} does not name the file system that {scheme}:// reads: decompress or copy the "
-            "files, and pass where they are"
+            f"{shown} does not name the file system that {scheme}:// reads",
+            "decompress or copy the files, and pass where they are",
         )
     if _CHAIN in full:
         raise InputError(
-            f"{shown} chains several addresses ({_CHAIN}), of which only some would be read: "
-            "decompress or copy the files, and pass where they are"
+            f"{shown} chains several addresses ({_CHAIN}), of which only some would be read",
+            "decompress or copy the files, and pass where they are",
         )
     # Only of an address with a user or query, which is not shown. Such a character would end it too
     # early, so that the rest of a secret is shown, or the file system reads another address.
     if shown != full and (re.search(r"[\s'\"<>]", full) or has_cut_user(full)):
         raise InputError(
-            f"{shown} contains a character that its user, password or query cannot: write a space "
-            "as %20, / as %2F, ? as %3F, # as %23"
+            f"{shown} contains a character that its user, password or query cannot",
+            "write a space as %20, / as %2F, ? as %3F, # as %23",
         )
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
     """Return a path of this machine. Raise InputError for an address, where none is read."""
     if is_remote(path):
-        raise InputError(f"{path} is an address: download it, and name it on this machine")
+        raise InputError(f"{path} is an address", "download it, and name it on this machine")
     return Path(path)
 
 

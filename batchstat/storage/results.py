@@ -25,7 +25,7 @@ _TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")
 def check_file(path: Path, remedy: str) -> None:
     """Raise InputError, before any work is done, if a file that a user named cannot be written."""
     if path.is_dir():
-        raise InputError(_refusal(path, "it is a folder", remedy))
+        raise _refusal(path, "it is a folder", remedy)
     check_writable(path.parent, remedy)
 
 
@@ -43,9 +43,9 @@ def check_writable(folder: Path, remedy: str = "pass another folder with -o") ->
         absolute = folder.absolute()
         nearest = next((path for path in (absolute, *absolute.parents) if path.exists()), absolute)
         if not nearest.is_dir():
-            raise InputError(_refusal(folder, f"{nearest.as_posix()} is not a folder", remedy))
+            raise _refusal(folder, f"{nearest.as_posix()} is not a folder", remedy)
         if not os.access(nearest, os.W_OK | os.X_OK):
-            raise InputError(_refusal(folder, "Permission denied", remedy))
+            raise _refusal(folder, "Permission denied", remedy)
 
 
 def check_results(folder: Path) -> None:
@@ -61,9 +61,9 @@ def check_results(folder: Path) -> None:
     for name in sorted(set(chain(*WRITTEN_TOGETHER.values()))):
         path = folder / name
         if path.is_dir():
-            raise InputError(_refusal(path, "it is a folder"))
+            raise _refusal(path, "it is a folder")
         if os.path.lexists(path.parent) and not path.parent.is_dir():
-            raise InputError(_refusal(path.parent, "it is not a folder"))
+            raise _refusal(path.parent, "it is not a folder")
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def write_files(
         for name, content in {main_file: files[main_file], **files}.items():
             path = folder / name
             if path.is_dir():
-                raise InputError(_refusal(path, "it is a folder", remedy))
+                raise _refusal(path, "it is a folder", remedy)
             created += _make_folder(path.parent, remedy)
             temporary[path] = stack.enter_context(temporary_beside(path))
             _write_temporary(temporary[path], content, path)
@@ -217,7 +217,7 @@ def _refused(folder: Path, remedy: str) -> Iterator[None]:
         with as_os_errors(folder):
             yield
     except OSError as error:
-        raise InputError(_refusal(folder, one_line(error), remedy)) from None
+        raise _refusal(folder, one_line(error), remedy) from None
 
 
 def encoded(json_text: str) -> bytes:
@@ -245,7 +245,7 @@ def write_file(path: Path, content: bytes, remedy: str) -> None:
                 return
         # RuntimeError: links that lead back to themselves.
         except (OSError, RuntimeError) as error:
-            raise InputError(_refusal(path, one_line(error), remedy)) from None
+            raise _refusal(path, one_line(error), remedy) from None
     with only_writer(path.parent, remedy):
         write_files(path.parent, {path.name: content}, remedy=remedy)
 
@@ -262,7 +262,7 @@ def _make_folder(folder: Path, remedy: str) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise InputError(_refusal(folder, "it is not a folder", remedy)) from None
+        raise _refusal(folder, "it is not a folder", remedy) from None
     return missing[::-1]
 
 
@@ -284,6 +284,6 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _refusal(path: Path, reason: str, remedy: str = "pass another folder with -o") -> str:
-    """Return the message for a file or folder that cannot be written."""
-    return f"{path.as_posix()} cannot be written: {reason}: {remedy}"
+def _refusal(path: Path, reason: str, remedy: str = "pass another folder with -o") -> InputError:
+    """Return the error for a file or folder that cannot be written."""
+    return InputError(f"{path.as_posix()} cannot be written: {reason}", remedy)

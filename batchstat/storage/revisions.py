@@ -61,14 +61,14 @@ def find_revision(name: str) -> Revision:
     try:
         root, folder = _git("rev-parse", "--show-toplevel", "--show-prefix").split("\n")
     except InputError as error:
-        raise InputError(f"--base {name}: there is no such file, and {error}") from None
+        raise InputError(f"--base {name}: there is no such file, and {error.problem}") from None
     try:
         tip = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except InputError:
         branch = name.partition("/")[2] or name  # of origin/main
         raise InputError(
-            f"--base {name}: there is neither such a file nor such a revision: run git fetch "
-            f"origin {branch}"
+            f"--base {name}: there is neither such a file nor such a revision",
+            f"run git fetch origin {branch}",
         ) from None
     head = _git("rev-parse", "HEAD")
     commit = tip

@@ -64,7 +64,8 @@ def token_lengths(
     threads = worker_count(workers)
     if not _is_column(texts):
         raise OptionError(
-            f"texts of type {type(texts).__name__}: pass a list, a pandas column or an Arrow array"
+            f"texts of type {type(texts).__name__}",
+            "pass a list, a pandas column or an Arrow array",
         )
     counts = _counts_of_few(texts, tokenizer)
     if counts is not None:
@@ -114,7 +115,7 @@ def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
         def refuse(i: int, error: Exception) -> None:
             # The tokenizer raised on text i of this block.
             reason = tokenizer.cannot_count(error)
-            raise InputError(f"texts[{first + i}]: {reason}; leave it out") from None
+            raise InputError(f"texts[{first + i}]: {reason}", "leave it out") from None
 
         with counting_after(first):  # where a block begins decides which of its texts are checked
             return tokenizer.count(block_texts, refuse).tokens
@@ -169,5 +170,5 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
         ) from None
     if block.null_count:
         missing = int(np.flatnonzero(block.is_null().to_numpy(zero_copy_only=False))[0])
-        raise OptionError(f"texts[{first + missing}] is missing: pass text for every item")
+        raise OptionError(f"texts[{first + missing}] is missing", "pass text for every item")
     return block

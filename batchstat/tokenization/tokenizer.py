@@ -230,7 +230,8 @@ class Tokenizer:
             if has_prompts and self.split_chats is None:
                 raise InputError(
                     "prompts are chats, but those that came first, or standard input, were taken "
-                    "for texts: pass files that have chats only"
+                    "for texts",
+                    "pass files that have chats only",
                 )
             measure = self._measure_split if has_prompts else self._measure_rendered
             # The columns, and -1, are as in `count`.

@@ -79,7 +79,7 @@ def compare(
         InputError: no samples, the settings leave none, or a calibration that cannot be used.
     """
     if not isinstance(trainer, Trainer | None):
-        raise OptionError(f"trainer={short(trainer)}: must be a Trainer: leave it out")
+        raise OptionError(f"trainer={short(trainer)}", "must be a Trainer: leave it out")
     if isinstance(current, str) and not isinstance(strategies, str | None):
         # `current` may be the name of a row ("mine", batches): it stands for these batches.
         batches_by_name = {row[0]: row for row in strategies if isinstance(row, tuple)}

@@ -75,8 +75,8 @@ def measure(
     if isinstance(batches, str | Path):  # the folder of a recording
         if lengths is not None or steps is not None or pad_token_id is not None:
             raise OptionError(
-                f"{batches}: a recording is measured whole, with its own samples: leave lengths, "
-                "steps and pad_token_id out"
+                f"{batches}: a recording is measured whole, with its own samples",
+                "leave lengths, steps and pad_token_id out",
             )
         # Imported here, since it loads the readers of corpora, which given batches do not need.
         from batchstat.trainers.preflight.current import observe_folder, training_of_recording
@@ -88,8 +88,8 @@ def measure(
     # The user's sampler has chosen and split samples already: nothing is left to draw or to split.
     if not (wanted.draws_all and wanted.overflow == "truncate"):
         raise OptionError(
-            f"{name}: batches hold samples of the whole corpus: remove sampler, keep_labels and an "
-            "overflow other than truncate"
+            f"{name}: batches hold samples of the whole corpus",
+            "remove sampler, keep_labels and an overflow other than truncate",
         )
     device = as_device(calibration, cost_per_hour, shape, wanted)
     reading_facts, most_batches = None, None
@@ -99,7 +99,7 @@ def measure(
         most_batches = steps * wanted.gradient_accumulation_steps * ranks_per_iterable
     if lengths is None:  # collated batches bring their own lengths
         if per_rank is not None or batches is None:
-            raise OptionError(f"{name}: per_rank needs the lengths of the samples: pass lengths")
+            raise OptionError(f"{name}: per_rank needs the lengths of the samples", "pass lengths")
         collated = collated_batches(name, batches, limit=most_batches, pad_token_id=pad_token_id)
         user_batches, reading_facts = collated.batches, collated.facts
         inputs = PlanInputs(collated.samples, None)

@@ -85,7 +85,8 @@ class BatchSampler:
         if (empty := np.flatnonzero(samples.lengths == 0)).size:
             raise OptionError(
                 f"record {samples.records[empty[0]]} has length 0: a sample without tokens cannot "
-                "be trained on; drop such samples"
+                "be trained on",
+                "drop such samples",
             )
         self._samples, self._request = samples, request
         # Not the last: a trainer may have shuffled them.
@@ -183,8 +184,8 @@ class BatchSampler:
         batches = self._batches(epoch)
         if batches.starts is not None:
             raise InputError(
-                "samples are split, and record numbers alone cannot represent that: iterate "
-                "batches() for start and stop offsets"
+                "samples are split, and record numbers alone cannot represent that",
+                "iterate batches() for start and stop offsets",
             )
         records, edges = batches.records, batches.entry_offsets.tolist()
         # A loaded position is for one iterator: the next one starts at the first batch.
@@ -265,7 +266,8 @@ class BatchSampler:
         if len(dataset) < self._dataset_size:
             raise InputError(
                 f"the dataset has {len(dataset):,} samples, but lengths were computed for "
-                f"{self._dataset_size:,}: run batchstat profile again"
+                f"{self._dataset_size:,}",
+                "run batchstat profile again",
             )
 
     def check_steps(self) -> None:
@@ -279,9 +281,10 @@ class BatchSampler:
         # each rank.
         if (counts[:-1] != self.gradient_accumulation_steps).any() or np.ptp(counts[-1]) > 0:
             raise InputError(
-                f"ranks or steps of epoch {self._epoch} have different numbers of batches: write "
+                f"ranks or steps of epoch {self._epoch} have different numbers of batches",
+                "write "
                 "the training loop around BatchSampler.batches(), or set distribute=batches and "
-                "remainder=repeat"
+                "remainder=repeat",
             )
 
     def _numbers_from(self, position: "_Place", n: int) -> Iterator[int]:
@@ -311,8 +314,8 @@ class BatchSampler:
         """Raise OptionError for another epoch than that of an exported plan."""
         if self._file is not None:
             raise OptionError(
-                f"{self._file.as_posix()} holds epoch {self._epoch}, not {epoch}: export a plan "
-                "for each epoch, or build a BatchSampler from the lengths"
+                f"{self._file.as_posix()} holds epoch {self._epoch}, not {epoch}",
+                "export a plan for each epoch, or build a BatchSampler from the lengths",
             )
 
 

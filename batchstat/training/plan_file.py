@@ -162,7 +162,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
     except UNREADABLE as error:
         what = fault_of(error, "a plan")
         raise InputError(
-            f"{path.as_posix()} {what}: run batchstat compare --export again"
+            f"{path.as_posix()} {what}", "run batchstat compare --export again"
         ) from None
 
 

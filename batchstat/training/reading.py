@@ -48,14 +48,14 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     if isinstance(profile, str | Path):
         profile = read_file(profile)
     if not isinstance(profile, Profile):
-        raise OptionError(f"profile={short(profile)}: must be a profile, or its lengths.parquet")
+        raise OptionError(f"profile={short(profile)}", "must be a profile, or its lengths.parquet")
     facts = profile.corpus
     if not facts.sources or any(source.is_standard_input for source in facts.sources):
-        raise InputError("the corpus was not read from files: load it the way you did before")
+        raise InputError("the corpus was not read from files", "load it the way you did before")
     _check_whole(facts.sources)
     # The first change is enough for the error.
     for change in changes(profile):
-        raise InputError(f"{change}: run batchstat profile again")
+        raise InputError(change, "run batchstat profile again")
     reader = CorpusReader(splits_of(facts.sources, facts.options), facts.options)
     samples: list[Record | None] = []
     for block in reader.blocks():
@@ -66,7 +66,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
             samples.append(sample)
     if len(profile) and int(profile.records[-1]) >= len(samples):
         raise InputError(
-            "the corpus has fewer samples than its profile: run batchstat profile again"
+            "the corpus has fewer samples than its profile", "run batchstat profile again"
         )
     _add_facts(profile, samples)
     return samples
@@ -92,8 +92,8 @@ def _check_whole(sources: "Iterable[Source]") -> None:
     for source in sources:
         if is_shortened(full_address(source.path)):
             raise InputError(
-                f"{source.path} is stored without what may be a secret, and cannot be read again: "
-                "download it, and profile that file"
+                f"{source.path} is stored without what may be a secret, and cannot be read again",
+                "download it, and profile that file",
             )
 
 
@@ -112,7 +112,7 @@ def _records(block: "Block") -> Iterator[Record]:
 
     content = block.content
     if isinstance(content, PrecountedLengths):
-        raise InputError("the corpus has token ids or lengths, not text: load it yourself")
+        raise InputError("the corpus has token ids or lengths, not text", "load it yourself")
     if isinstance(content, CompletionChats):
         chats = zip(content.messages, content.prompts, strict=True)
         # The first n messages of each chat are its prompt.

@@ -125,7 +125,7 @@ class WeightedClassSampler(_ClassSampler):
             InputError: a weight for a class that does not occur.
         """
         if not isinstance(weights, Mapping):
-            raise OptionError(f"weights={weights!r}: must map each label to a weight")
+            raise OptionError(f"weights={weights!r}", "must map each label to a weight")
         # Labels of any type by their text, as classes are named.
         weights_by_name = {str(label_text(label)): weight for label, weight in weights.items()}
         sampler = Weights(weights=weights_by_name, length=length, even=even)
@@ -175,14 +175,14 @@ class RankSampler:
         # An iterator returns itself.
         if iter(sampler) is sampler:
             raise OptionError(
-                f"{type(sampler).__name__} can be iterated only once, but every epoch iterates it: "
-                "pass a list or a sampler"
+                f"{type(sampler).__name__} can be iterated only once, but every epoch iterates it",
+                "pass a list or a sampler",
             )
         check_rank(rank, world_size)
         # A sampler that shards, too, would leave out samples on every rank.
         if world_size > 1 and any(getattr(sampler, key, 1) != 1 for key in _SHARDED_ALREADY):
             raise OptionError(
-                f"{type(sampler).__name__} already shards across ranks: pass the sampler it wraps"
+                f"{type(sampler).__name__} already shards across ranks", "pass the sampler it wraps"
             )
         self._sampler = sampler
         self._rank, self.world_size = rank, world_size

@@ -36,7 +36,7 @@ def check_rank(rank: int, world_size: int) -> None:
     """Raise OptionError if `rank` is not one of `world_size` ranks."""
     whole_number("world_size", world_size, max_value=MOST_RANKS)
     if not 0 <= whole_number("rank", rank, min_value=0) < world_size:
-        raise OptionError(f"rank={rank}: must be below world_size={world_size}")
+        raise OptionError(f"rank={rank}", f"must be below world_size={world_size}")
 
 
 def fingerprint(samples: Samples, request: RowRequest) -> dict[str, Any]:
@@ -78,26 +78,28 @@ def check_same_sampler(
         numbers: its keys that hold whole numbers.
     """
     if not isinstance(state, Mapping) or "schema" not in state:
-        raise OptionError(f"{type(state).__name__} is not a sampler state: pass state_dict()'s")
+        raise OptionError(f"{type(state).__name__} is not a sampler state", "pass state_dict()'s")
     if not (isinstance(state["schema"], str) and state["schema"] == schema):
         raise OptionError(
-            f"unsupported state version {shown(state['schema'])} (expected {schema}): restart the "
-            "epoch"
+            f"unsupported state version {shown(state['schema'])} (expected {schema})",
+            "restart the epoch",
         )
     # A stream's source has a state of its own, which the seal does not cover.
     sealed = {key: value for key, value in state.items() if key != "source"}
     for key in (*numbers, "fingerprint"):
         if key not in sealed:
-            raise OptionError(f"the state has no {key}: pass the complete result of state_dict()")
+            raise OptionError(f"the state has no {key}", "pass the complete result of state_dict()")
     for key in numbers:
         whole_number(key, sealed[key], min_value=0, max_value=_MOST)
     saved = sealed["fingerprint"]
     if not isinstance(saved, Mapping):
-        raise OptionError(f"the state's fingerprint is {shown(saved)}: pass state_dict()'s result")
+        raise OptionError(
+            f"the state's fingerprint is {shown(saved)}", "pass state_dict()'s result"
+        )
     try:
         unseal(sealed, schema)
     except ValueError as error:
-        raise OptionError(f"cannot use the state: {error}: pass state_dict()'s result") from None
+        raise OptionError(f"cannot use the state: {error}", "pass state_dict()'s result") from None
     differences = [
         _difference(key, saved.get(key), fingerprint.get(key))
         # Keys that only one of the two has count as differences, too.

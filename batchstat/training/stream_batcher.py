@@ -81,7 +81,7 @@ class StreamBatcher:
         for key in _NOT_STREAMED:
             if key in settings:
                 raise OptionError(
-                    f"{key} needs a whole epoch: remove it and let the source of the stream do it"
+                    f"{key} needs a whole epoch", "remove it and let the source of the stream do it"
                 )
         given = Settings(**settings)
         if not hasattr(samples, "__iter__"):
@@ -144,12 +144,12 @@ class StreamBatcher:
         n_read = n_before if source_state is not None else sum(1 for _ in islice(stream, n_before))
         if n_read < n_before:
             raise InputError(
-                f"the source has {n_read:,} samples, but the state is after {n_before:,}: restart "
-                "the epoch"
+                f"the source has {n_read:,} samples, but the state is after {n_before:,}",
+                "restart the epoch",
             )
         window = list(islice(stream, self._window_size))
         if n_trained_on and not window:
-            raise InputError(_OTHER_SOURCE)
+            raise InputError(*_OTHER_SOURCE)
         while window:
             next_source_state = self._state_of_source()
             # A short window is the last one. A full one may be, too, if nothing follows.
@@ -164,7 +164,7 @@ class StreamBatcher:
             }
             # A window that is resumed is planned again: its lengths must be those that it had.
             if n_trained_on and window_state["lengths"] != resume["lengths"]:
-                raise InputError(_OTHER_SOURCE)
+                raise InputError(*_OTHER_SOURCE)
             rng = window_rng(self._basis.seed, epoch, number)
             last, n_planned = not next_window, 0  # `n_planned` batches of the window so far
             for n_planned, batch in enumerate(self._plan(window, lengths, rng, last=last), 1):
@@ -174,7 +174,7 @@ class StreamBatcher:
                         self._state = window_state | {"batches": n_planned}
                     yield batch
             if n_trained_on > n_planned:
-                raise InputError(_OTHER_SOURCE)
+                raise InputError(*_OTHER_SOURCE)
             number, n_before, n_trained_on = number + 1, n_before + len(window), 0
             window, source_state = next_window, next_source_state
 
@@ -195,17 +195,19 @@ class StreamBatcher:
         check_same_sampler(state, self._fingerprint, SCHEMA, numbers)
         for key in ("source", "lengths"):
             if key not in state:
-                raise OptionError(f"the state has no {key}: pass the full result of state_dict()")
+                raise OptionError(f"the state has no {key}", "pass the full result of state_dict()")
         if state["source"] is not None and not hasattr(self._source, "load_state_dict"):
             raise OptionError(
                 f"the state includes the source's state, but {type(self._source).__name__} cannot "
-                "be restored: pass a source with load_state_dict"
+                "be restored",
+                "pass a source with load_state_dict",
             )
         # Every window before the position is full.
         if state["samples"] != state["window"] * self._window_size:
             raise OptionError(
                 f"the state is after {state['samples']:,} samples of {state['window']:,} windows "
-                f"of {self._window_size:,}: pass the result of state_dict()"
+                f"of {self._window_size:,}",
+                "pass the result of state_dict()",
             )
         self.set_epoch(state["epoch"])
         self._resume = {key: value for key, value in state.items() if key != "digest"}
@@ -246,8 +248,8 @@ class StreamBatcher:
                 or not 0 < length < MAX_INT
             ):
                 raise InputError(
-                    f"sample {before + i} of the stream has length {length!r}: must be a whole "
-                    f"number between 1 and {MAX_INT:,}"
+                    f"sample {before + i} of the stream has length {length!r}",
+                    f"must be a whole number between 1 and {MAX_INT:,}",
                 )
             lengths.append(int(length))
         return np.array(lengths, dtype=np.int64)
@@ -315,6 +317,6 @@ def _check_longest_known(request: RowRequest, given: Settings) -> None:
 
 
 _OTHER_SOURCE = (
-    "the source does not match the state: the samples of its window have other lengths: restart "
-    "the epoch, or pass replay=True if the source shuffles in a buffer"
+    "the source does not match the state: the samples of its window have other lengths",
+    "restart the epoch, or pass replay=True if the source shuffles in a buffer",
 )

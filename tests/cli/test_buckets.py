@@ -104,7 +104,7 @@ def test_a_calibration_of_the_configuration_is_used_unless_a_flag_has_another_co
         (
             ("--model", "gpt2", *CALIBRATED),
             2,
-            "error: --model and --calibration are mutually exclusive; give one",
+            "error: --model and --calibration are mutually exclusive: give one",
         ),
         (("--cost", "quadratic", *CALIBRATED), 2, "uses no calibration: remove --cost or --cal"),
         (("--cost", "time"), 2, "cost=time needs a calibration: name one with --calibration"),

@@ -77,7 +77,7 @@ SAID: dict[str, tuple[list[str], str]] = {
         ["profile", "quote.csv", "--text-column", "body"],
         r"or pass (--no-quote) if quotes are part of the text",
     ),
-    "a bad record": (["profile", "bad.jsonl"], r"; pass (--on-error skip) to skip such records"),
+    "a bad record": (["profile", "bad.jsonl"], r": pass (--on-error skip) to skip such records"),
     "no tokenizer": (
         ["profile", "a.csv", "--text-column", "body", "--tokenizer", "./no"],
         r"use the built-in one: (--tokenizer builtin)",

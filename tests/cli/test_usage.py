@@ -1,8 +1,12 @@
 """Wrong usage: one line on standard error, with the remedy, and exit code 2."""
 
+import json
 import shlex
 
 import pytest
+
+from conftest import check_schema
+from tables import in_turn
 
 WRONG = {
     "compare --strateg x": "unknown option '--strateg' of batchstat compare: did you mean "
@@ -47,6 +51,41 @@ def test_wrong_usage_is_one_line_with_a_remedy(run, typed):
     assert result.stdout == ""
     assert result.stderr.startswith(f"error: {WRONG[typed]}")
     assert result.stderr.count("\n") == 1
+
+
+@in_turn("typed", [typed for typed in WRONG if not typed.endswith((" -o", "per-batch"))])
+def test_wrong_usage_as_json(run, typed):
+    """What standard error has as a line, on standard output in its parts."""
+    result = run(*shlex.split(typed), "--json")
+    document = json.loads(result.stdout)
+    check_schema(document, "error")
+    error = document["error"]
+    assert (error["id"], error["exit_code"]) == ("option", result.returncode)
+    parts = [error["message"], error["remedy"]]
+    assert f"error: {': '.join(part for part in parts if part)}\n" == result.stderr
+
+
+def test_errors_of_the_input_as_json(run, tmp_path):
+    for words in (["profile", "no.txt", "--json"], ["compare", "--json"]):
+        result = run(*words)
+        [error] = json.loads(result.stdout).values()
+        assert (error["id"], error["exit_code"], result.returncode) == ("input", 3, 3)
+        assert error["message"].startswith("no ")
+    (tmp_path / "batchstat.toml").write_text("batch-size = 0\n")
+    for words in (["--format", "json"], ["--format=json"], ["--format", "json=a.json"]):
+        result = run("check", *words)
+        assert result.returncode == 2
+        is_shown = words[-1] != "json=a.json"
+        assert bool(result.stdout) == is_shown
+        if is_shown:
+            error = json.loads(result.stdout)["error"]
+            assert error["message"] == "batchstat.toml: batch_size=0"
+            assert error["remedy"].startswith("must be between 1 and ")
+
+
+def test_the_json_of_a_command_that_trains_is_its_own(run):
+    result = run("run", "no.py", "--json")
+    assert (result.returncode, result.stdout) == (3, "")
 
 
 def test_wrong_usage_of_a_process(run_process):

@@ -83,7 +83,7 @@ def test_what_is_reported_later_is_counted_in_file_order(tmp_path):
     lines = [re.search(r"line (\d)", each)[1] for each in reading.bad_records.examples]
     assert lines == ["1", "3", "4", "5"]
     reader = reader_of(tmp_path / "a.jsonl", CorpusOptions())
-    with pytest.raises(InputError, match=r"line 2: no; pass --on-error skip"):
+    with pytest.raises(InputError, match=r"line 2: no: pass --on-error skip"):
         next(reader.blocks()).report_bad(1, "not_counted", "no")
 
 

@@ -19,11 +19,16 @@ def key_paths(part: Part, path: str = "") -> Iterator[str]:
         yield from key_paths(part.items, f"{path.removesuffix('.')}{brackets}.")
 
 
+def number_of(name: str) -> str:
+    """That of its schema; the JSON of an error has none, and stays as it is."""
+    return getattr(FILES[name], "number", name)
+
+
 def listed() -> str:
     """What keys.txt has to hold."""
     sections = [
-        "\n".join([document.number, *(f"  {path}" for path in key_paths(parts(document)))])
-        for document in FILES.values()
+        "\n".join([number_of(name), *(f"  {path}" for path in key_paths(parts(document)))])
+        for name, document in FILES.items()
     ]
     return "\n\n".join(sections) + "\n"
 

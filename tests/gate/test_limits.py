@@ -83,7 +83,7 @@ def test_differences(written, value):
     [
         ("5%", "ratio", True, r"did you mean 5pp\?"),
         ("5", "ratio", True, r"did you mean 5pp\?"),
-        ("5%", "count", False, "not a ratio; write a number without %"),
+        ("5%", "count", False, "not a ratio: write a number without %"),
         ("1.5", "count", False, "write a whole number"),
         (26.0, "count", False, "write a whole number"),
         ("1,000", "count", False, r"did you mean 1.000 or 1000\?"),

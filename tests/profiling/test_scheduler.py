@@ -809,7 +809,7 @@ def test_where_counts_cannot_be_kept_it_says_why(run, tmp_path):
     result = run("profile", "a.txt", "--count-cache", "a.txt/splits")
     assert result.returncode == 3
     assert "a.txt/splits cannot be written: " in result.stderr
-    assert result.stderr.endswith("; pass another folder with --count-cache\n")
+    assert result.stderr.endswith(": pass another folder with --count-cache\n")
 
 
 def test_the_library_counts_as_the_command_does(tmp_path):

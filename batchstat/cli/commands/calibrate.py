@@ -104,9 +104,9 @@ def command(options: Options) -> None:
 
     setup, measured = options.read(Setup), options.read(Measured)
     if not setup.model:
-        raise OptionError("no model: pass --model with a folder, a name, or module:function")
+        raise OptionError("no model", "pass --model with a folder, a name, or module:function")
     if measured.output.suffix != ".json":
-        raise OptionError(f"output={measured.output.as_posix()}: must end in .json")
+        raise OptionError(f"output={measured.output.as_posix()}", "must end in .json")
     check_file(measured.output, _REMEDY)
     # The measurement may call a function of the user that changes the working folder, as Hydra
     # does: a relative path would then name another file.
@@ -159,9 +159,9 @@ def _estimate(setup: Setup, measured: Measured) -> "Calibration":
 
     for name in ("device", "max_length", "tokens_per_batch"):
         if getattr(measured, name) is not None:
-            raise OptionError(f"--estimate measures nothing: remove --{name.replace('_', '-')}")
+            raise OptionError("--estimate measures nothing", f"remove --{name.replace('_', '-')}")
     if setup.compile:
-        raise OptionError("--estimate measures nothing: remove --compile")
+        raise OptionError("--estimate measures nothing", "remove --compile")
     # An estimate takes all options of the setup but this one.
     setup_options = {name: getattr(setup, name) for name in options_of(setup) if name != "compile"}
     # In bytes; None where the memory of the device is not given.

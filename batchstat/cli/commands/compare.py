@@ -187,9 +187,9 @@ def _read_strategies_and_share(
 
     if table.export is not None:
         if table.export.suffix != ".parquet":
-            raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
+            raise OptionError(f"export={table.export.as_posix()}", "must end in .parquet")
         if inputs.observed is not None:
-            raise OptionError("--export writes records of a corpus: remove it beside a recording")
+            raise OptionError("--export writes records of a corpus", "remove it beside a recording")
     settings = inputs.settings
     check_seeds(settings, table.seeds)
     strategies = tuple(map(StrategySpec.parse, table.strategy))
@@ -201,7 +201,7 @@ def _read_strategies_and_share(
         return strategies, None
     share = check_share(read_share(table.subsample), settings)
     if table.export is not None:
-        raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
+        raise OptionError("--export writes the batches of the whole corpus", "remove --subsample")
     return strategies, share
 
 
@@ -283,7 +283,8 @@ def _rows_to_compare(
     if training.strategies is not None:
         if every or requested:
             raise OptionError(
-                "no strategy plans batches of an encoder and a decoder: remove --all and --strategy"
+                "no strategy plans batches of an encoder and a decoder",
+                "remove --all and --strategy",
             )
         return training.strategies
     if not every:

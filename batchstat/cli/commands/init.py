@@ -76,7 +76,7 @@ def command(options: Options) -> None:
     if inputs.observed is None:  # a recording brings samples and batches
         # Standard input is no corpus for a check, which reads it again later.
         if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
-            raise OptionError("no corpus: name the files that the check reads")
+            raise OptionError("no corpus", "name the files that the check reads")
         strategy = inputs.current or StrategySpec.of(DEFAULT_CURRENT)
         strategy.checked(inputs.settings)
     # These two come before the corpus is counted, which may take long: they raise if the workflow
@@ -132,8 +132,8 @@ def _recording_command(inputs: "Inputs") -> str:
         return ""
     if not run.command:
         raise InputError(
-            f"{run.folder}: a part of a program was recorded, which a workflow cannot record "
-            "again: record its command with batchstat run"
+            f"{run.folder}: a part of a program was recorded, which a workflow cannot record again",
+            "record its command with batchstat run",
         )
     # The workflow records a dry run, even if this recording is of a whole training.
     words = ["batchstat", "run", "--dry-run"]
@@ -156,7 +156,8 @@ def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
         return
     raise InputError(
         f"{ratio:.1%} of the tokens are truncated to {max_length:,} tokens per sample, the "
-        "tokenizer's maximum: pass the length that you train with, --max-length"
+        "tokenizer's maximum",
+        "pass the length that you train with, --max-length",
     )
 
 
@@ -223,7 +224,7 @@ def _configuration_file() -> tuple[Path, str]:
     from batchstat.cli.configuration import OWN_FILE, SHARED_FILE, find_here
 
     if (existing := find_here(Path())) is not None:
-        raise InputError(f"{existing} already has settings for batchstat: edit or remove them")
+        raise InputError(f"{existing} already has settings for batchstat", "edit or remove them")
     shared = Path(SHARED_FILE)
     if shared.exists():
         with shared.open(encoding="utf-8", newline="") as file:  # "": ends of lines as they are
@@ -280,6 +281,6 @@ def _write_configuration(
         tomllib.loads(content.decode().removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(
-            f"cannot add the settings to {path} ({error}): write them to batchstat.toml by hand"
+            f"cannot add the settings to {path} ({error})", "write them to batchstat.toml by hand"
         ) from None
     write_file(path, content, remedy="change to a writable folder")

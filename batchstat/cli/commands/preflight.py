@@ -83,7 +83,7 @@ def command(options: Options) -> None:
 
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:
-        raise OptionError("no configuration: name the trainer's, such as training_args.json")
+        raise OptionError("no configuration", "name the trainer's, such as training_args.json")
     reading = options.read(Current)  # the options for reading a trainer's configuration
     setup = read_setup(trainer.trainer_config, reading.framework, reading.ignore_keys)
     # Of batchstat's own configuration, only which findings to ignore: only options override.

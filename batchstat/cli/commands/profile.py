@@ -59,7 +59,7 @@ def command(options: Options) -> None:
     output = options.read(Output)
     inputs = read_inputs(options)
     if not inputs.corpus:
-        raise OptionError("no corpus: name at least one file, or - for standard input")
+        raise OptionError("no corpus", "name at least one file, or - for standard input")
     check_outputs(output)
     if (shard := options.read(Sharding).shard) is not None:  # a part, for batchstat merge
         result = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
@@ -99,6 +99,7 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
         # The message quotes the reason of the first failed split: `failed` has reasons by splits.
         raise InputError(
             f"{counted(len(shard.failed), 'split')} failed after 3 attempts: "
-            f"{shard.failed[min(shard.failed)]}: fix or remove what failed and rerun (finished "
-            "splits are not recounted), or pass --allow-partial"
+            f"{shard.failed[min(shard.failed)]}",
+            "fix or remove what failed and rerun (finished "
+            "splits are not recounted), or pass --allow-partial",
         )

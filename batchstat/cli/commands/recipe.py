@@ -87,7 +87,8 @@ def command(options: Options) -> None:
     if not (script.snippet or holds_text(profile)):  # a snippet goes where data is read already
         raise InputError(
             "the script tokenizes whole texts, but the profile was made from lengths, token ids or "
-            "words, or with --tokenize-apart: add --snippet for the lines that read none of these"
+            "words, or with --tokenize-apart",
+            "add --snippet for the lines that read none of these",
         )
     # `origin` is the comparison that recommends this strategy with these settings, if one does.
     strategy, settings, origin = _choose_strategy(inputs, profile)
@@ -126,7 +127,8 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
         shown = f"the chat template of {counter.name}" if template is None else template.as_posix()
         raise InputError(
             f"the profile was counted with a different chat template than {shown}, which the "
-            "script would use: pass the one you counted with, --chat-template"
+            "script would use",
+            "pass the one you counted with, --chat-template",
         )
 
 

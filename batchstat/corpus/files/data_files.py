@@ -72,7 +72,7 @@ def saved_dataset_files(folder: Path, shown: str) -> list[str]:
     # A DatasetDict has a folder for each of its splits, such as train and test.
     if (folder / "dataset_dict.json").exists():
         splits = sorted(path.name for path in folder.iterdir() if path.is_dir())
-        raise InputError(f"{shown} has several splits: name one of them: {', '.join(splits)}")
+        raise InputError(f"{shown} has several splits", f"name one of them: {', '.join(splits)}")
     state = folder / "state.json"
     if not state.exists() or not (folder / "dataset_info.json").exists():
         return []
@@ -88,7 +88,7 @@ def saved_dataset_files(folder: Path, shown: str) -> list[str]:
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise InputError(f"{state.as_posix()} is not from a saved dataset: {error}") from None
     if not names:
-        raise InputError(f"{shown} is a saved dataset without data files: name another corpus")
+        raise InputError(f"{shown} is a saved dataset without data files", "name another corpus")
     return names
 
 
@@ -162,7 +162,7 @@ def _refuse_splits(shown: str, files: Iterable[PurePath]) -> None:
                 break
     if "train" in found and len(found) > 1:
         raise InputError(
-            f"{shown} has several splits: name one of them: {', '.join(found.values())}"
+            f"{shown} has several splits", f"name one of them: {', '.join(found.values())}"
         )
 
 

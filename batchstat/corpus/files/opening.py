@@ -121,7 +121,7 @@ def open_source(
         size, content, *_ = state_before
         # What the listing did not say (0 or empty) is not compared.
         if source.bytes not in (0, size) or source.etag not in ("", content):
-            raise SourceError(f"{source.shown} changed since it was listed: run again")
+            raise SourceError(f"{source.shown} changed since it was listed", "run again")
         with _buffered(path, source) as file:
             unpacked = _unpacked(source, file)
             # A compressed file whose name did not say so was divided into splits, but can only be
@@ -132,7 +132,7 @@ def open_source(
                 split = replace(split, first=source.bytes, stop=source.bytes)
             yield OpenSource(split, _as_utf8(source, unpacked, encoding), file)
             if state_before != state_of(path):
-                raise SourceError(f"{source.shown} changed while it was being read: run again")
+                raise SourceError(f"{source.shown} changed while it was being read", "run again")
 
 
 @contextmanager
@@ -227,7 +227,7 @@ def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
     unpacked = decompressed(raw)
     if unpacked is None and source.is_compressed_by_name:
         raise InputError(
-            f"{source.path} has a compressed extension but is not compressed: rename it"
+            f"{source.path} has a compressed extension but is not compressed", "rename it"
         )
     stream = cast(BinaryIO, raw) if unpacked is None else unpacked
     head = cast(Any, stream).peek(_TAR_HEAD)

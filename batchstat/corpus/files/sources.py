@@ -95,12 +95,12 @@ def find_sources(
         InputError: a file is missing, empty or unreadable; a folder or pattern without data files.
     """
     if not paths:
-        raise OptionError("no corpus: name at least one file")
+        raise OptionError("no corpus", "name at least one file")
     for path in paths:
         if not isinstance(path, str | os.PathLike):
-            raise OptionError(f"corpus={short(path)}: must be a path or an address")
+            raise OptionError(f"corpus={short(path)}", "must be a path or an address")
     if any(not os.fspath(path).strip() for path in paths):
-        raise OptionError("a path of the corpus is empty: name a file, or . for this folder")
+        raise OptionError("a path of the corpus is empty", "name a file, or . for this folder")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
     # Each source, and whether it is known to be empty.

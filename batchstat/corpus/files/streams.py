@@ -130,7 +130,8 @@ class Rereadable(InputStream):
                 return
         raise InputError(
             "standard input must be read again, but the folder for temporary files has no space "
-            "for a copy of it: pass a file"
+            "for a copy of it",
+            "pass a file",
         )
 
     def next_bytes(self, size: int) -> bytes:

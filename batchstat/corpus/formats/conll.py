@@ -34,7 +34,7 @@ def read_conll(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """
     if options.content not in ("text", "words") or options.text_column:
         raise InputError(
-            f"{opened.path} is CoNLL, which has words: name no column but those of labels"
+            f"{opened.path} is CoNLL, which has words", "name no column but those of labels"
         )
     sentences: list[_Sentence] = []
     lines = 0

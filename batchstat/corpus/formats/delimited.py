@@ -109,7 +109,7 @@ def _take_header(path: str, records: Iterator[Records]) -> tuple[list[str], Iter
         for i, (line, fields) in enumerate(zip(batch.lines, batch.rows, strict=True)):
             if isinstance(fields, BadRecord):
                 raise InputError(
-                    f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
+                    f"{path}, line {line}: cannot parse the header", "fix it or pass --no-header"
                 )
             if fields:
                 # The records of this batch below the header, if any, and the batches that follow.
@@ -181,7 +181,7 @@ def _checked_separator(
         if count and all(line.count(other) >= count for line in lines):
             shown = SHOWN_SEPARATORS.get(other, f"'{other}'")
             raise InputError(
-                f"{path}: its header is one column, {short(header)}: pass --separator {shown}"
+                f"{path}: its header is one column, {short(header)}", f"pass --separator {shown}"
             )
     return chain([first], records) if first else records
 

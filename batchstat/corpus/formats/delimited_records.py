@@ -126,7 +126,9 @@ def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None
     for other in SEPARATORS if first.startswith('"') else ():
         if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
             shown = SHOWN_SEPARATORS.get(other, f"'{other}'")
-            raise InputError(f"{path}: its first line has other fields: pass --separator {shown}")
+            raise InputError(
+                f"{path}: its first line has other fields", f"pass --separator {shown}"
+            )
 
 
 SEPARATORS, SHOWN_SEPARATORS = (",", ";", "\t", "|"), {"\t": "tab"}
@@ -320,6 +322,6 @@ def _refuse_quotes(path: str, lines: Lines, dialect: Dialect) -> None:
     if found:
         location = Location(path, lines.numbers[found[0]], "line")
         raise InputError(
-            f"{location}: fields are quoted, as pandas writes them: pass --quote to read them so, "
-            "or --no-quote if quotes are part of the text"
+            f"{location}: fields are quoted, as pandas writes them",
+            "pass --quote to read them so, or --no-quote if quotes are part of the text",
         )

@@ -76,7 +76,7 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
     yield from _within(path, elements, at) if at.within() else elements
     _leave(path, text, len(at.keys))
     if text.mark():
-        raise InputError(f"{path}: something follows the end of the array: use one per file")
+        raise InputError(f"{path}: something follows the end of the array", "use one per file")
 
 
 def _within(path: str, elements: Iterable[SizedRecord], at: RecordsPath) -> Iterator[SizedRecord]:
@@ -92,7 +92,7 @@ def _within(path: str, elements: Iterable[SizedRecord], at: RecordsPath) -> Iter
             size, found = 0, True  # of an element that holds several, the first one has its size
     if not (found or is_empty):
         inside = "".join(each if each == EACH else f".{each}" for each in at.within())
-        raise InputError(f"{path}: its elements have nothing at {inside}: check --records")
+        raise InputError(f"{path}: its elements have nothing at {inside}", "check --records")
 
 
 def _enter(path: str, text: JsonText, at: RecordsPath) -> None:
@@ -110,7 +110,7 @@ def _enter(path: str, text: JsonText, at: RecordsPath) -> None:
                 text.skip()
         if name is None:
             has = ", ".join(names[:_SHOWN]) or "nothing"
-            raise InputError(f"{path}: {key!r} is not there (has: {has}): check --records")
+            raise InputError(f"{path}: {key!r} is not there (has: {has})", "check --records")
     _open_mark(path, text, "[{", "is not a list")
 
 

@@ -34,12 +34,12 @@ def records_of_object(path: str, text: str) -> Iterator[SizedRecord]:
     except (ValueError, RecursionError) as error:
         if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
             raise InputError(
-                f"{path} is not one JSON value: pass --input-format jsonl if it has one per line"
+                f"{path} is not one JSON value", "pass --input-format jsonl if it has one per line"
             ) from None
         raise InputError(f"{path}: malformed JSON: {reason_of(error, 'character', 0)}") from None
     columns = list(value.values())
     if not _are_columns(columns):
-        raise InputError(f"{path} is one JSON object (has: {_listed(value)}): {_remedy(value)}")
+        raise InputError(f"{path} is one JSON object (has: {_listed(value)})", _remedy(value))
     size = len(text) // max(len(columns[0]), 1)
     return (({name: column[row] for name, column in value.items()}, size) for row in columns[0])
 

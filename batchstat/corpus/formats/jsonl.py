@@ -73,8 +73,8 @@ def _refuse_one_value(path: str, lines: Lines, records: Sequence[object]) -> Non
         return
     if lines.texts[first].as_py().strip() in ("{", "[", "[{"):
         raise InputError(
-            f"{path} is one JSON value over several lines, not one per line: pass --input-format "
-            "json"
+            f"{path} is one JSON value over several lines, not one per line",
+            "pass --input-format json",
         )
 
 

@@ -23,7 +23,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         InputError: not an array of whole numbers in one dimension, or columns are requested.
     """
     if options.named_columns:
-        raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}: remove it")
+        raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}", "remove it")
     try:
         with seekable(opened) as file:
             shape, dtype = _header(file)

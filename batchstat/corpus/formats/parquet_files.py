@@ -111,7 +111,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
         # A plain footer may describe encrypted columns: then its bytes include a signature.
         is_encrypted = footer_bytes - parquet.metadata.serialized_size == _SIGNATURE_BYTES
     if is_encrypted:
-        raise InputError(f"{path} is encrypted, at least in part: write it without encryption")
+        raise InputError(f"{path} is encrypted, at least in part", "write it without encryption")
     footer_begin = size - _END_BYTES - footer_bytes
     file.seek(footer_begin)
     try:
@@ -135,8 +135,8 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     # one and at the start of the next shows them.
     if _has_bytes(file, data_end, footer_begin, _MAGIC * 2):
         raise SourceError(
-            f"{path} is not a readable Parquet file: it is several files, one after another: "
-            "pass them as separate files"
+            f"{path} is not a readable Parquet file: it is several files, one after another",
+            "pass them as separate files",
         )
     file.seek(0)
     return checked

@@ -22,8 +22,8 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """
     if options.named_columns:
         raise InputError(
-            f"{opened.path} is plain text and has no column {options.named_columns[0]!r}: "
-            "pass its real --input-format, or do not name a column"
+            f"{opened.path} is plain text and has no column {options.named_columns[0]!r}",
+            "pass its real --input-format, or do not name a column",
         )
     for lines in read_lines(opened):
         if lines.first == 1 and opened.split.first == 0 and options.input_format is None:

@@ -9,6 +9,7 @@ import numpy as np
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes, round_up
 from batchstat.parameters import MAX_INT, described, one_of, whole_number
+from batchstat.words import counted
 
 Cost = Callable[[int], float]
 
@@ -17,9 +18,10 @@ def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputE
     """Return the error for a sample longer than the last bucket edge; it suggests edges to set."""
     written = ",".join(map(str, [*edges, longest]))
     return InputError(
-        f"{strategy}: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}: add a "
+        f"{strategy}: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}",
+        "add a "
         f"bucket for longer samples, as in boundaries={written}, or truncate samples with "
-        f"--max-length {edges[-1]}"
+        f"--max-length {edges[-1]}",
     )
 
 
@@ -72,7 +74,7 @@ def check_least(least: int, samples: int) -> None:
     """Raise InputError if there are fewer `samples` than the `least` of one bucket."""
     if least > samples:
         raise InputError(
-            f"min_bucket_samples={least:,}: there are only {samples:,} samples; lower it"
+            f"min_bucket_samples={least:,}: there are only {samples:,} samples", "lower it"
         )
 
 
@@ -195,17 +197,17 @@ def check_edges(
         whole_number(edges_name, edges[-1], min_value=-MAX_INT)
     if any(low >= high for low, high in pairwise((0, *edges))):
         written = ",".join(map(str, edges))
-        raise OptionError(f"{edges_name}={written}: must be above 0 and strictly rising")
+        raise OptionError(f"{edges_name}={written}", "must be above 0 and strictly rising")
     if edges and buckets is not None:
-        raise OptionError(f"{edges_name} and {buckets_name} are mutually exclusive; give one")
+        raise OptionError(f"{edges_name} and {buckets_name} are mutually exclusive", "give one")
 
 
 def check_buckets(name: str, buckets: int | None, distinct_widths: int) -> None:
     """Raise InputError if the parameter `name` asks for more `buckets` than distinct widths."""
     if buckets is not None and buckets > distinct_widths:
         raise InputError(
-            f"{name}={buckets}: the lengths have only {distinct_widths:,} distinct "
-            f"{'width' if distinct_widths == 1 else 'widths'}: set at most {distinct_widths:,}"
+            f"{name}={buckets}: the lengths have only {counted(distinct_widths, 'distinct width')}",
+            f"set at most {distinct_widths:,}",
         )
 
 

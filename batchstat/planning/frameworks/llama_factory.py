@@ -85,7 +85,8 @@ class LlamaFactory(ShuffledRows):
         if self.packing == "unpadded" and self.batch_size != 1:
             raise OptionError(
                 f"llama-factory: packing=unpadded with batch_size={self.batch_size}: "
-                "LLaMA-Factory takes one row per batch with flash attention: set batch_size=1"
+                "LLaMA-Factory takes one row per batch with flash attention",
+                "set batch_size=1",
             )
 
     @property

@@ -64,7 +64,7 @@ class LlmFoundry(Strategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.packing_ratio is not None and not 1 <= self.packing_ratio <= MAX_INT:
-            raise OptionError(f"packing_ratio={self.packing_ratio}: must be 1 or more")
+            raise OptionError(f"packing_ratio={self.packing_ratio}", "must be 1 or more")
 
     @property
     def row_length(self) -> int:
@@ -163,7 +163,8 @@ class LlmFoundry(Strategy):
             if len(waiting[worker]) > max(_MOST_WAITING, at_once):
                 raise InputError(
                     f"llm-foundry: of {at_once} samples at a time, more than {_MOST_WAITING:,} "
-                    "rows are left over: lower packing_ratio, or set max_leftover_bins_to_keep"
+                    "rows are left over",
+                    "lower packing_ratio, or set max_leftover_bins_to_keep",
                 )
 
 

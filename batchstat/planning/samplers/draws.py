@@ -33,7 +33,7 @@ def check_total(samples: int) -> None:
     """Raise InputError for more samples than an epoch can have."""
     if samples > MOST_DRAWN:
         raise InputError(
-            f"the sampler draws {samples:,} samples per epoch: set at most {MOST_DRAWN:,}"
+            f"the sampler draws {samples:,} samples per epoch", f"set at most {MOST_DRAWN:,}"
         )
     check_room("the sampler draws", samples, "set fewer")
 

@@ -32,9 +32,9 @@ class Dynamic(PerClassSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.decay <= 1:
-            raise OptionError(f"decay={self.decay}: must be above 0 and at most 1")
+            raise OptionError(f"decay={self.decay}", "must be above 0 and at most 1")
         if self.cap is not None and not (math.isfinite(self.cap) and self.cap >= 1):
-            raise OptionError(f"cap={self.cap}: must be at least 1, and finite")
+            raise OptionError(f"cap={self.cap}", "must be at least 1, and finite")
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:
         """Return the number of samples of each class in this epoch."""

@@ -54,7 +54,8 @@ class PerBatch(Sampler):
         if self.classes > n_classes:
             raise InputError(
                 f"per-batch: classes={self.classes} in every batch, but the corpus has only "
-                f"{n_classes:,}: set at most {n_classes:,}"
+                f"{n_classes:,}",
+                f"set at most {n_classes:,}",
             )
         rng = sampler_rng(seed, epoch)
         # Checked before arrays of this size are made. Without `batches`, no more samples are drawn

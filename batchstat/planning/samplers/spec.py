@@ -35,7 +35,7 @@ def parse_sampler(spec: str) -> Sampler:
         example = ",".join(f"{key}=N" for key in missing)
         # `count=N` is enough where the parameter has the name of the sampler.
         correction = example if missing == [name] else f"{name}:{example}"
-        raise OptionError(f"sampler {spec!r} needs {missing[0]}: write {correction!r}")
+        raise OptionError(f"sampler {spec!r} needs {missing[0]}", f"write {correction!r}")
     return SAMPLERS[name](**parameters)
 
 
@@ -84,7 +84,7 @@ def _split_weights(parameters: str) -> tuple[dict[str, float], str]:
             raise OptionError(f"weights={short(after)} is not valid JSON: {error}") from None
         others = after[end:]
         if others and not others.startswith(","):
-            raise OptionError(f"weights={after!r}: write a comma after the object")
+            raise OptionError(f"weights={after!r}", "write a comma after the object")
     else:
         weights_text, others = _cut_at_parameter(after)
         weights = _weights_of_pairs(weights_text)
@@ -106,14 +106,15 @@ def _weights_of_pairs(text: str) -> dict[str, float]:
         label, colon, weight = pair.rpartition(":")
         if not colon:
             raise OptionError(
-                f"weights: {pair!r} has no weight: write label:weight, or a JSON object for labels "
-                "with commas (the command line also reads one from a .json file)"
+                f"weights: {pair!r} has no weight",
+                "write label:weight, or a JSON object for labels "
+                "with commas (the command line also reads one from a .json file)",
             )
         try:
             # Whole weights stay integers: a share of them is exact.
             pairs.append((label, int(weight) if weight.strip().isdecimal() else float(weight)))
         except ValueError:
-            raise OptionError(f"weights: {label}:{weight}: must be a number") from None
+            raise OptionError(f"weights: {label}:{weight}", "must be a number") from None
     return distinct_labels(pairs)
 
 
@@ -124,6 +125,6 @@ def distinct_labels(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for label, weight in pairs:
         if label in table:
-            raise OptionError(f"weights: {label!r} is given twice: give it once")
+            raise OptionError(f"weights: {label!r} is given twice", "give it once")
         table[label] = weight
     return table

@@ -41,7 +41,8 @@ class WeightedRandom(Sampler):
         if not self.replacement and length > n_labelled:
             raise InputError(
                 f"weighted-random: length={length:,} without replacement, but the corpus has only "
-                f"{n_labelled:,} samples with a class: lower length, or set replacement=true"
+                f"{n_labelled:,} samples with a class",
+                "lower length, or set replacement=true",
             )
         # The last weight, 0, is that of samples without a label, whose code is −1.
         class_weights = np.append(1 / classes.sizes, 0.0)

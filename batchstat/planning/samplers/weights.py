@@ -30,15 +30,17 @@ class Weights(PerClassSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.weights:
-            raise OptionError("weights={}: name a class, as in weights=positive:1,negative:3")
+            raise OptionError("weights={}", "name a class, as in weights=positive:1,negative:3")
         for label, weight in self.weights.items():
             # True would count as 1, and NaN fails the comparison below.
             if isinstance(weight, bool) or not isinstance(weight, int | float):
-                raise OptionError(f"weights: {label}:{short(weight)}: must be a number")
+                raise OptionError(f"weights: {label}:{short(weight)}", "must be a number")
             if not 0 <= weight <= _MOST:
-                raise OptionError(f"weights: {label}:{weight}: must be 0 or more, and at most 1e18")
+                raise OptionError(
+                    f"weights: {label}:{weight}", "must be 0 or more, and at most 1e18"
+                )
         if not any(self.weights.values()):
-            raise OptionError("weights: all are 0, which draws nothing: set at least one above 0")
+            raise OptionError("weights: all are 0, which draws nothing", "set at least one above 0")
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
         """Divide `length` in proportion to the weights.

@@ -29,5 +29,6 @@ class PacksDocuments(Strategy):
         if self.document_multiple > 1 and self.cuts_samples:
             raise OptionError(
                 f"document_multiple={self.document_multiple} needs whole samples, and "
-                "wrapped rows cut them: choose another way of packing"
+                "wrapped rows cut them",
+                "choose another way of packing",
             )

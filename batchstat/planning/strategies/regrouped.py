@@ -82,7 +82,8 @@ class Regrouped(Strategy):
         if settings.world_size > 1 and settings.remainder in ("uneven", "dummy"):
             raise OptionError(
                 f"regrouped:of={self.of}: with remainder={settings.remainder} some ranks have no "
-                "batch in the last turn: set remainder to repeat or drop"
+                "batch in the last turn",
+                "set remainder to repeat or drop",
             )
 
     def plan(self, window: Window) -> BatchPlan:

@@ -60,7 +60,7 @@ class StrategySpec:
         if isinstance(text, cls):
             return text
         if not isinstance(text, str):
-            raise OptionError(f"strategy={short(text)}: must be text, such as 'token-budget'")
+            raise OptionError(f"strategy={short(text)}", "must be text, such as 'token-budget'")
         name, _, parameters = text.partition(":")
         if name not in STRATEGIES:
             raise unknown("strategy", name, STRATEGIES)
@@ -155,7 +155,7 @@ class StrategySpec:
         missing = [name for name in required if name not in values]
         if missing:
             raise OptionError(
-                f"strategy {self.text!r} needs {missing[0]}: write '{self.name}:{missing[0]}=…'"
+                f"strategy {self.text!r} needs {missing[0]}", f"write '{self.name}:{missing[0]}=…'"
             )
         return self.kind(**values)
 
@@ -253,8 +253,8 @@ def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -
         # `true` turns it on.
         values = [each for each in packing_field.metadata["option"].values if each != NOT_PACKED]
         raise OptionError(
-            f"strategy {spec!r}: {packing_only[0]} is of packing only: add "
-            f"{kind.packed_by}={' or '.join(values or ['true'])}"
+            f"strategy {spec!r}: {packing_only[0]} is of packing only",
+            f"add {kind.packed_by}={' or '.join(values or ['true'])}",
         )
 
 

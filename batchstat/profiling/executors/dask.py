@@ -29,19 +29,17 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
     """
     if scheduler is None:
         raise OptionError(
-            "executor=dask needs a scheduler: pass --scheduler tcp://HOST:8786, as printed by "
-            "dask scheduler"
+            "executor=dask needs a scheduler",
+            "pass --scheduler tcp://HOST:8786, as printed by dask scheduler",
         )
     if not _ADDRESS.fullmatch(scheduler):
         raise OptionError(
-            f"scheduler={scheduler}: must be an address with a port, such as tcp://head:8786"
+            f"scheduler={scheduler}", "must be an address with a port, such as tcp://head:8786"
         )
     try:
         connect: Any = import_module("distributed").Client
     except ImportError:
-        raise OptionError(
-            f"executor=dask: Dask is not installed: {install_extra('dask')}"
-        ) from None
+        raise OptionError("executor=dask: Dask is not installed", install_extra("dask")) from None
     # The client that `start` connected last, for `is_disconnected`; empty before the first start.
     current: list[Any] = []
 
@@ -57,8 +55,8 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
             client = connect(full_address(scheduler), timeout=timeout, set_as_default=False)
         except Exception as error:  # a connection may raise anything
             raise InputError(
-                f"no Dask scheduler at {scheduler}: {one_line(error)}: start one with dask "
-                "scheduler, and workers with dask worker"
+                f"no Dask scheduler at {scheduler}: {one_line(error)}",
+                "start one with dask scheduler, and workers with dask worker",
             ) from None
         current[:] = [client]
         try:
@@ -93,21 +91,23 @@ def _check_workers(client: Any, scheduler: str) -> None:
         reported: dict[str, dict[str, str]] = client.run(versions)
     except ModuleNotFoundError as error:
         raise InputError(
-            f"a worker of {scheduler} is missing module {error.name!r}: install the same batchstat "
-            "version on every worker"
+            f"a worker of {scheduler} is missing module {error.name!r}",
+            "install the same batchstat version on every worker",
         ) from None
     except Exception as error:  # a worker or its connection may raise anything
         raise InputError(
-            f"the workers of {scheduler} do not report their versions: {one_line(error)}: install "
-            "the same batchstat version on every worker"
+            f"the workers of {scheduler} do not report their versions: {one_line(error)}",
+            "install the same batchstat version on every worker",
         ) from None
     if not reported:
-        raise InputError(f"the scheduler at {scheduler} has no workers: start one with dask worker")
+        raise InputError(
+            f"the scheduler at {scheduler} has no workers", "start one with dask worker"
+        )
     for worker, its_versions in reported.items():
         # A worker with another batchstat may answer anything.
         if not isinstance(its_versions, dict):
             raise InputError(
-                f"worker {worker} does not report its versions: install the same batchstat there"
+                f"worker {worker} does not report its versions", "install the same batchstat there"
             )
         if difference := different_versions(its_versions):
-            raise InputError(f"worker {worker} has {difference}: install the same versions there")
+            raise InputError(f"worker {worker} has {difference}", "install the same versions there")

@@ -57,8 +57,8 @@ def processes(workers: int, splits: int) -> CountingExecutor:
         except BrokenExecutor:
             if _NO_GUARD in _exit_codes(spawning.started):
                 raise InputError(
-                    "processes run a script again from its beginning: put what it does under "
-                    'if __name__ == "__main__":, or use executor="threads"'
+                    "processes run a script again from its beginning",
+                    'put what it does under if __name__ == "__main__":, or use executor="threads"',
                 ) from None
             raise
 

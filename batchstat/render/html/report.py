@@ -57,8 +57,8 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
             basis = result.basis
             return buckets_page(result, profile, lambda strategy: _command(basis, strategy))
     raise OptionError(
-        f"{type(result).__name__} has no page: pass a profile, a comparison, or what balance or "
-        "find_buckets returned"
+        f"{type(result).__name__} has no page",
+        "pass a profile, a comparison, or what balance or find_buckets returned",
     )
 
 

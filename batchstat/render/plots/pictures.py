@@ -36,8 +36,8 @@ def plot(result: Result, name: str | None = None) -> Picture:
     """
     if not isinstance(result, Result):
         raise OptionError(
-            f"{type(result).__name__} has no plots: pass a profile, a comparison, or what balance "
-            "or find_buckets returned"
+            f"{type(result).__name__} has no plots",
+            "pass a profile, a comparison, or what balance or find_buckets returned",
         )
     plots = pictures(result)
     return plots[next(iter(plots)) if name is None else one_of("plot", name, plots)]

@@ -56,14 +56,14 @@ def balance_report(
         InputError: no labels, classes that cannot be drawn as requested, or no samples left.
     """
     if not samplers:
-        raise OptionError("no sampler: name at least one")
+        raise OptionError("no sampler", "name at least one")
     no_sampler = replace(settings, sampler="none")
     # As a dictionary's keys, so that a sampler that is named twice makes one row.
     with_samplers = dict.fromkeys(replace(no_sampler, sampler=spec) for spec in samplers)
     check_epochs(no_sampler, epochs)
     classes = inputs.samples.classes
     if classes is None:
-        raise InputError("balance needs labels, but none were loaded; pass --label-column")
+        raise InputError("balance needs labels, but none were loaded", "pass --label-column")
     basis = inputs.resolve(no_sampler)
     # What every row's compute is divided by: the strategy on all samples, without a sampler.
     unsampled = None

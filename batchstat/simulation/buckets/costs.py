@@ -190,20 +190,20 @@ def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTim
     calibration = device.calibration
     if device.is_noisy:
         raise InputError(
-            f"the times of the calibration are ±{device.time_residual:.0%}, too noisy to minimise: "
-            "measure again on an idle device"
+            f"the times of the calibration are ±{device.time_residual:.0%}, too noisy to minimise",
+            "measure again on an idle device",
         )
     if not device.is_timed:
         raise InputError(
-            f"the calibration of {calibration.setup.model} only estimates memory: measure its "
-            "time with batchstat calibrate"
+            f"the calibration of {calibration.setup.model} only estimates memory",
+            "measure its time with batchstat calibrate",
         )
     cost = calibration.cost
     # The fit may have found no time but that of new shapes, which says nothing about edges.
     if not (cost.per_batch or cost.per_step or cost.per_token or cost.per_pair):
         raise InputError(
-            f"the calibration of {calibration.setup.model} has no time per batch, token or pair: "
-            "measure it again with batchstat calibrate"
+            f"the calibration of {calibration.setup.model} has no time per batch, token or pair",
+            "measure it again with batchstat calibrate",
         )
     return BatchTime(cost, basis, epochs)
 

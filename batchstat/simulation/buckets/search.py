@@ -136,9 +136,9 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
             does not use, or a model and a calibration together.
     """
     if cost is not None and not isinstance(cost, str):
-        raise OptionError(f"cost={short(cost)}: must be one of {', '.join(COSTS)}")
+        raise OptionError(f"cost={short(cost)}", f"must be one of {', '.join(COSTS)}")
     if model is not None and calibration is not None:
-        raise OptionError("--model and --calibration are mutually exclusive; give one")
+        raise OptionError("--model and --calibration are mutually exclusive", "give one")
     default = "linear" if model is None else "model"
     if calibration is not None:
         default = "time"
@@ -148,10 +148,10 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
     if cost != default:
         # A model or a calibration was given, but this cost uses neither.
         if option := _OPTION_OF_COST.get(default):
-            raise OptionError(f"cost={cost} uses no {option}: remove --cost or --{option}")
+            raise OptionError(f"cost={cost} uses no {option}", f"remove --cost or --{option}")
         # Neither was given, but this cost needs one.
         if option := _OPTION_OF_COST.get(cost):
-            raise OptionError(f"cost={cost} needs a {option}: name one with --{option}")
+            raise OptionError(f"cost={cost} needs a {option}", f"name one with --{option}")
     return cost
 
 

@@ -195,8 +195,8 @@ def _row_names(named_rows: NamedRows, trainer: Sequence[TrainerChange]) -> list[
         is_padded = current.batches.pads_before(named_rows.inputs.samples.lengths)
         if is_padded and _REGROUPED in (named_rows.rows or ()):
             raise OptionError(
-                f"regrouped: samples of {current.text} are padded before they are batched: take "
-                "that out first"
+                f"regrouped: samples of {current.text} are padded before they are batched",
+                "take that out first",
             )
         names = [name for name in names if not (is_padded and name == _REGROUPED)]
     return names if current is None else [current, *names]

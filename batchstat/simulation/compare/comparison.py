@@ -229,14 +229,16 @@ class Comparison:
 
         row = self.best if label is None else self[label]
         if self.subsample is not None:
-            raise OptionError("subsample: the rows are of a part of the corpus: compare all of it")
+            raise OptionError(
+                "subsample: the rows are of a part of the corpus", "compare all of it"
+            )
         if row.request.strategy.is_given and self.run is not None:
             raise OptionError(
-                f"{row.label} has the samples of a recording, which index no data set: name a "
-                "corpus, and the strategy of the run"
+                f"{row.label} has the samples of a recording, which index no data set",
+                "name a corpus, and the strategy of the run",
             )
         if isinstance(row.request.strategy, GivenBatches):
-            raise OptionError(f"{row.label} are batches of your own: train with what makes them")
+            raise OptionError(f"{row.label} are batches of your own", "train with what makes them")
         # The best row may be none of the table: what a trainer makes of samples of its own.
         if all(shown_row is not row for shown_row in self.strategies):
             line = self.changes.star.line if self.changes.star is not None else ""

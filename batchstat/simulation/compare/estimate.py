@@ -34,7 +34,7 @@ def read_share(written: str) -> float:
     try:
         number = float(written.removesuffix("%"))
     except ValueError:
-        raise OptionError(f"subsample={written}: must be a share, such as 1% or 0.01") from None
+        raise OptionError(f"subsample={written}", "must be a share, such as 1% or 0.01") from None
     return number / 100 if written.endswith("%") else number
 
 
@@ -43,9 +43,13 @@ def check_share(share: float, settings: Settings) -> float:
     balanced.
     """
     if not (isinstance(share, float | int) and 0 < share < 1):
-        raise OptionError(f"subsample={short(share)}: must be between 0 and 1, such as 0.01 or 1%")
+        raise OptionError(
+            f"subsample={short(share)}", "must be between 0 and 1, such as 0.01 or 1%"
+        )
     if settings.sampler != "none" or settings.keep_labels:
-        raise OptionError("subsample cannot be combined with sampler or keep_labels; remove these")
+        raise OptionError(
+            "subsample cannot be combined with sampler or keep_labels", "remove these"
+        )
     return float(share)
 
 
@@ -99,7 +103,8 @@ def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window:
         remedy = "raise or remove it" if n_blocks >= _LEAST_BLOCKS else "remove it"
         raise InputError(
             f"subsample={share:g} is {n_drawn:,} of {n_blocks:,} blocks of {size:,} "
-            f"samples, but an estimate needs {_LEAST_BLOCKS}: {remedy}"
+            f"samples, but an estimate needs {_LEAST_BLOCKS}",
+            remedy,
         )
     rng = estimate_rng(basis.seed)
     blocks = rng.permutation(n_blocks)[:n_drawn]

@@ -38,7 +38,7 @@ def parse_row(name: str, row: object) -> ParsedRow:
         case StrategySpec() | (str(), _):
             return cast("ParsedRow", row)
     raise OptionError(
-        f"{name}={short(row)}: must be a strategy, such as 'static', or a name and batches"
+        f"{name}={short(row)}", "must be a strategy, such as 'static', or a name and batches"
     )
 
 
@@ -87,7 +87,7 @@ class NamedRows:
             return parsed
         name, batches = parsed
         if names_strategy(name):
-            raise OptionError(f"{name!r} is a strategy's name: give your batches another one")
+            raise OptionError(f"{name!r} is a strategy's name", "give your batches another one")
         # The current setup may also be one of the rows, and a sampler can be iterated only once:
         # the same object is read once. Another object under the same name is read as well.
         if name not in self._batches or self._batches[name][0] is not batches:
@@ -109,7 +109,8 @@ class NamedRows:
         if self._batches:
             raise OptionError(
                 f"batches of your own ({', '.join(self._batches)}) hold samples of the whole "
-                f"corpus: remove {option}"
+                "corpus",
+                f"remove {option}",
             )
 
 
@@ -121,7 +122,7 @@ def requests_of(rows: Iterable[NamedRow], basis: ResolvedSettings) -> list[RowRe
     """
     requests = [row.request(basis) for row in dict.fromkeys(rows)]
     if not requests:
-        raise OptionError("no strategy: name at least one")
+        raise OptionError("no strategy", "name at least one")
     return requests
 
 

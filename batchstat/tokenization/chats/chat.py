@@ -41,7 +41,7 @@ def with_chat_template(
     without_tools, with_tools = _templates(tokenizer, template_file)
     if not without_tools:
         raise InputError(
-            f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
+            f"tokenizer {tokenizer.name!r} has no chat template", "pass --chat-template FILE"
         )
     return _with_templates(tokenizer, without_tools, with_tools, turn_ends)
 
@@ -176,6 +176,6 @@ def _templates(tokenizer: Tokenizer, file: Path | None) -> tuple[str, str]:
     templates = without_tools, by_name.get("tool_use") or without_tools
     if not all(isinstance(template, str) for template in templates):
         raise InputError(
-            f"the chat template of {loaded.name_or_path!r} is not text: pass --chat-template FILE"
+            f"the chat template of {loaded.name_or_path!r} is not text", "pass --chat-template FILE"
         )
     return templates

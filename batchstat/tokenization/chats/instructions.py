@@ -59,7 +59,8 @@ def with_instructions(tokenizer: Tokenizer) -> Tokenizer:
     if end is None:
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no end-of-sequence token, with which completions "
-            "end: pass the tokenizer that you train with"
+            "end",
+            "pass the tokenizer that you train with",
         )
     definition = json.dumps([tokenizer.digest, begin, end])  # what can change a count
     return replace(

@@ -50,7 +50,8 @@ def check_turns(
         if len(encode(token, add_special_tokens=False)) != 1:
             raise InputError(
                 f"tokenizer {loaded.name!r} has no token {token!r}, which the trainer's template "
-                "adds to it: save the tokenizer with it, or name the model's own template"
+                "adds to it",
+                "save the tokenizer with it, or name the model's own template",
             )
     tester = with_chat_template(loaded, template)
     # Each answer, in a chat without a system message and in one with it.
@@ -61,7 +62,7 @@ def check_turns(
         except Exception as error:  # a template may raise anything
             problem = f"does not render a chat of user and assistant ({short(error)})"
         if problem:
-            raise InputError(f"the chat template of tokenizer {loaded.name!r} {problem}: {REMEDY}")
+            raise InputError(f"the chat template of tokenizer {loaded.name!r} {problem}", REMEDY)
 
 
 def _merge_problem(encode: Callable[..., list[int]], thought: str, answer: str) -> str:
@@ -170,7 +171,8 @@ def check_slots(name: str | None) -> None:
     if not is_same:
         raise InputError(
             f"the chat template of tokenizer {loaded.name!r} gives LLaMA-Factory, which reads the "
-            f"texts around messages out of it, others than it renders: set template, or {REMEDY}"
+            "texts around messages out of it, others than it renders",
+            f"set template, or {REMEDY}",
         )
 
 

@@ -62,7 +62,9 @@ def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
         is_file, is_folder = path.is_file(), path.is_dir()
     except OSError as error:  # a name that is too long, or a folder that must not be read
         reason = error.strerror or str(error)
-        raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
+        raise InputError(
+            f"tokenizer {name!r} cannot be loaded: {reason}", "check the path"
+        ) from None
     if is_file:
         return _from_file(name) if fresh else _remembered(name, _from_file)
     # `tokenizer.json` would be a valid name on the hub, but is meant as a file, which is missing.
@@ -70,8 +72,8 @@ def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
     # For an empty name, `path` is the working folder, which nobody meant.
     if not name or not (is_folder or is_hub_name):
         raise InputError(
-            f"tokenizer {name!r}: no such file or folder: check the path, or use the built-in one: "
-            f"--tokenizer {builtin.NAME}"
+            f"tokenizer {name!r}: no such file or folder",
+            f"check the path, or use the built-in one: --tokenizer {builtin.NAME}",
         )
     return _from_transformers(name) if fresh else _remembered(name, _from_transformers)
 
@@ -134,8 +136,8 @@ def _from_file(name: str) -> Tokenizer:
         raise
     except Exception as error:  # tokenizers raises bare Exception for a malformed definition
         raise InputError(
-            f"tokenizer {name!r} cannot be loaded: {one_line(error)}: pass a tokenizer.json, or "
-            "the folder of a saved tokenizer"
+            f"tokenizer {name!r} cannot be loaded: {one_line(error)}",
+            "pass a tokenizer.json, or the folder of a saved tokenizer",
         ) from None
 
 
@@ -206,8 +208,8 @@ def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
         # Its name is where it was loaded from: a recipe loads it from there again.
         return _from_loaded(given.name_or_path or kind, given, f"the {kind}")
     raise OptionError(
-        f"unsupported tokenizer type {type(given).__name__}: pass a name, a path, or a tokenizer "
-        "of tokenizers or transformers"
+        f"unsupported tokenizer type {type(given).__name__}",
+        "pass a name, a path, or a tokenizer of tokenizers or transformers",
     )
 
 

@@ -37,8 +37,8 @@ def stated_maximum(value: object, what: str) -> int | None:
         return None
     if not (number >= 1 and number == int(number)):
         raise InputError(
-            f"{what} is {_shortened(repr(value), 80)}: must be an integer of at least 1: correct "
-            "or remove it there"
+            f"{what} is {_shortened(repr(value), 80)}, not an integer of at least 1",
+            "correct or remove it there",
         )
     return int(number)
 
@@ -113,8 +113,8 @@ def one_line(error: Exception) -> str:
 
 def _refusal(name: str, reason: str, remedy: str) -> InputError:
     return InputError(
-        f"tokenizer {name!r} cannot be loaded: {reason}: {remedy}, or use the built-in one: "
-        f"--tokenizer {builtin.NAME}"
+        f"tokenizer {name!r} cannot be loaded: {reason}",
+        f"{remedy}, or use the built-in one: --tokenizer {builtin.NAME}",
     )
 
 

@@ -34,7 +34,8 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
     except Exception as error:  # transformers passes on anything that a file or the hub causes
         raise InputError(
             f"tokenizer {name!r} cannot be loaded by {kind}, as the trainer does: "
-            f"{one_line(error)}: name another class, or none"
+            f"{one_line(error)}",
+            "name another class, or none",
         ) from None
     of_profile = counted.encoder.as_transformers()
     # The digest has neither the chat template nor the names of special tokens.
@@ -43,8 +44,9 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
     call = "".join(f", {key}={value!r}" for key, value in options.items())
     raise InputError(
         f"the trainer loads tokenizer {name!r} by {kind}, which makes other tokens of it than "
-        f"{type(of_profile).__name__}: save it with {kind}.from_pretrained({name!r}{call})"
-        ".save_pretrained('FOLDER') and pass --tokenizer FOLDER"
+        f"{type(of_profile).__name__}",
+        f"save it with {kind}.from_pretrained({name!r}{call})"
+        ".save_pretrained('FOLDER') and pass --tokenizer FOLDER",
     )
 
 
@@ -66,7 +68,8 @@ def check_added(name: str, tokens: Iterable[str]) -> None:
         if token is None or token.lstrip or token.rstrip or token.normalized:
             raise InputError(
                 f"the trainer adds {short(text)} to tokenizer {name!r}, which lacks it or has it "
-                "otherwise: save the tokenizer with it, and pass --tokenizer FOLDER"
+                "otherwise",
+                "save the tokenizer with it, and pass --tokenizer FOLDER",
             )
 
 
@@ -83,9 +86,10 @@ def check_eos(name: str, token: str) -> None:
     if eos_token != token:
         raise InputError(
             f"axolotl trains {token}, which ends a turn, only where it is the eos_token of the "
-            f"tokenizer ({eos_token} in {name!r}) or one of eot_tokens: add eot_tokens: "
+            f"tokenizer ({eos_token} in {name!r}) or one of eot_tokens",
+            "add eot_tokens: "
             f"['{token}'], or pass a template with {{% generation %}} around what is trained with "
-            "--chat-template"
+            "--chat-template",
         )
 
 

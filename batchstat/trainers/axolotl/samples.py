@@ -48,7 +48,8 @@ def prepare(
     if config.excess_length_strategy == "raise" and profile.stats.max > max_length:
         raise InputError(
             f"a sample of {profile.stats.max:,} tokens is longer than sequence_len={max_length}, "
-            "which excess_length_strategy=raise refuses: raise sequence_len, or set it to drop"
+            "which excess_length_strategy=raise refuses",
+            "raise sequence_len, or set it to drop",
         )
     order = np.arange(len(profile))
     if seed is not None:
@@ -79,7 +80,8 @@ def prepare(
     if len(order) <= held_out:
         raise InputError(
             f"axolotl trains on none of {len(profile):,} samples: {sum(dropped.values()):,} "
-            f"are dropped and {held_out:,} held out: raise sequence_len, or lower val_set_size"
+            f"are dropped and {held_out:,} held out",
+            "raise sequence_len, or lower val_set_size",
         )
     # The last samples are held out: axolotl splits without shuffling again.
     trained = profile.take(order[: len(order) - held_out])

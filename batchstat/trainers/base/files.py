@@ -124,8 +124,8 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
         if not (is_remote(file) or has_magic(file) or Path(file).exists()):
             raise InputError(
                 f"no such file: {file}, which {setup.path.as_posix()} names in datasets, "
-                "from the current folder: run in the folder of the data, or pass its files as "
-                "CORPUS"
+                "from the current folder",
+                "run in the folder of the data, or pass its files as CORPUS",
             )
 
 
@@ -145,7 +145,8 @@ def _recognise_framework(where: str, content: Resolved) -> str:
         keys = ", ".join(list(content.values)[:4]) or "none"
         raise OptionError(
             f"{where} is not a configuration of a known trainer ({titles}): its keys begin with "
-            f"{keys}; name the trainer with --framework"
+            f"{keys}",
+            "name the trainer with --framework",
         )
     return name
 
@@ -162,7 +163,7 @@ def _refuse_launcher(path: Path, values: Mapping[str, Any]) -> None:
         flags.append(f"--wait {wait}")
     says = f", with {' '.join(flags)}, as it says" if flags else ""
     raise OptionError(
-        f"{path.as_posix()} is {title} configuration, not a trainer's: name the trainer's{says}"
+        f"{path.as_posix()} is {title} configuration, not a trainer's", f"name the trainer's{says}"
     )
 
 
@@ -173,8 +174,8 @@ def _refuse_not_read(where: str, trainer: NotRead | None) -> None:
     titles = [each.title for each in CONFIGURATIONS.values()]
     raise OptionError(
         f"{where} is {trainer.title}, which batchstat does not read; it reads "
-        f"{', '.join(titles[:-1])} and {titles[-1]}: describe your batches, as in "
-        "`batchstat compare CORPUS --current static:batch_size=8`"
+        f"{', '.join(titles[:-1])} and {titles[-1]}",
+        "describe your batches, as in `batchstat compare CORPUS --current static:batch_size=8`",
     )
 
 
@@ -207,5 +208,6 @@ def _check_framework(where: str, name: str, content: Resolved) -> None:
         if not _unknown_keys(other, content):
             raise OptionError(
                 f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
-                f"{other_name} ({other.title}): pass --framework {other_name}, or name another file"
+                f"{other_name} ({other.title})",
+                f"pass --framework {other_name}, or name another file",
             )

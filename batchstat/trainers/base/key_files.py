@@ -25,12 +25,13 @@ def read_keys(path: Path) -> dict[str, Any]:
     where = path.as_posix()
     if path.suffix == PICKLE:
         raise OptionError(
-            f"{where} is a pickle, which could run any code: save it as JSON, with "
-            "open('training_args.json', 'w').write(training_args.to_json_string())"
+            f"{where} is a pickle, which could run any code",
+            "save it as JSON, with "
+            "open('training_args.json', 'w').write(training_args.to_json_string())",
         )
     try:
         if path.is_dir():  # raises OSError for a name that is too long
-            raise OptionError(f"{where} is a folder: name the configuration in it")
+            raise OptionError(f"{where} is a folder", "name the configuration in it")
         if path.suffix not in SUFFIXES:
             raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
         _check_file(path)
@@ -47,11 +48,11 @@ def read_keys(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # RecursionError: lists in lists, ever deeper
         reason = " ".join(str(error).split())[:200]
         kind = "JSON" if path.suffix == ".json" else "YAML"
-        raise OptionError(f"{where} is not valid {kind}: {reason}: correct it") from None
+        raise OptionError(f"{where} is not valid {kind}: {reason}", "correct it") from None
     if not isinstance(content, dict):
         shown = "empty" if content is None else short(content)
         raise OptionError(
-            f"{where} contains no settings, it is {shown}: pass the trainer's configuration file"
+            f"{where} contains no settings, it is {shown}", "pass the trainer's configuration file"
         )
     return content
 
@@ -62,11 +63,11 @@ def _check_file(path: Path) -> None:
     """
     where, facts = path.as_posix(), path.stat()
     if not stat.S_ISREG(facts.st_mode):
-        raise OptionError(f"{where} is not a regular file: name the trainer's configuration")
+        raise OptionError(f"{where} is not a regular file", "name the trainer's configuration")
     if facts.st_size > _MOST_BYTES:
         raise OptionError(
-            f"{where} has {facts.st_size:,} bytes, more than a configuration has "
-            f"({_MOST_BYTES:,}): name the trainer's configuration"
+            f"{where} has {facts.st_size:,} bytes, more than a configuration has ({_MOST_BYTES:,})",
+            "name the trainer's configuration",
         )
 
 

@@ -213,7 +213,7 @@ def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> N
         raise OptionError(f"{where}: unknown key {name!r}: did you mean {similar[name][0]!r}?")
     hints = {name: f" (did you mean {found[0]!r}?)" for name, found in similar.items() if found}
     shown = ", ".join(f"{name!r}{hints.get(name, '')}" for name in unknown)
-    raise OptionError(f"{where}: unknown keys {shown}: correct or remove them")
+    raise OptionError(f"{where}: unknown keys {shown}", "correct or remove them")
 
 
 def _checked_value(name: str, value: Any, key: Key) -> Any:
@@ -227,7 +227,7 @@ def _checked_value(name: str, value: Any, key: Key) -> Any:
     if value is None:
         if key.default is None:
             return None
-        raise OptionError(f"{name} is null: remove the key, or give it a value")
+        raise OptionError(f"{name} is null", "remove the key, or give it a value")
     if key.kind is bool:
         return _expect(name, value, isinstance(value, bool), "true or false")
     if key.kind in (int, float):
@@ -270,5 +270,5 @@ def _as_number(name: str, value: Any, key: Key) -> Any:
 def _expect(name: str, value: Any, holds: bool, expected: str) -> Any:
     """Return a value for which a condition holds. Raises OptionError with what is expected."""
     if not holds:
-        raise OptionError(f"{name}={short(value)}: must be {expected}")
+        raise OptionError(f"{name}={short(value)}", f"must be {expected}")
     return value

@@ -124,7 +124,8 @@ def check_resolved(where: str, values: Mapping[str, Any], keys: Iterable[str]) -
             if _INTERPOLATION.search(text):
                 raise OptionError(
                     f"{where}: {key} has {short(text)}, which refers to a key that is not in this "
-                    "file: replace it by its value"
+                    "file",
+                    "replace it by its value",
                 )
 
 

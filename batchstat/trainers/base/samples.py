@@ -49,8 +49,8 @@ def drop_untrained(profile: Profile, max_length: int) -> TrainedSamples:
     kept = np.flatnonzero(profile.trained.counts(stops=max_length) > 0)
     if len(kept) == 0:
         raise InputError(
-            f"no sample has a trained token within max_length={max_length}: raise it, or check "
-            "which tokens are trained"
+            f"no sample has a trained token within max_length={max_length}",
+            "raise it, or check which tokens are trained",
         )
     if len(kept) == len(profile):
         return keep_all(profile, max_length)

@@ -165,7 +165,8 @@ def prepare_chats(
     if rows.empty_system and config.template is None:
         raise InputError(
             f"{rows.empty_system}: a chat begins with an empty system message, which "
-            "LLaMA-Factory leaves out: remove it"
+            "LLaMA-Factory leaves out",
+            "remove it",
         )
     # Positions in the profile, but for `trained_rows`, which number the records of the files.
     trained, trained_rows, held_out, unused = choose_rows(profile, rows, config)
@@ -176,10 +177,11 @@ def prepare_chats(
     if len(held_out) and not is_in_turn[held_out[held_out >= 0]].any():
         raise InputError(
             f"val_size holds out {counted(len(held_out), 'chat')} {_OUT_OF_TURN}: LLaMA-Factory "
-            "stops at an evaluation set without a chat: raise val_size, or remove those"
+            "stops at an evaluation set without a chat",
+            "raise val_size, or remove those",
         )
     if len(in_turn) == 0:
-        raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
+        raise InputError("no sample is left to train on", "raise max_samples, or lower val_size")
     if config.packing and len(in_turn) < len(trained_rows):  # some rows are dropped
         _check_packed_together(len(trained_rows), config)
     whole = keep_some(profile.take(trained), in_turn, _OUT_OF_TURN)
@@ -211,8 +213,8 @@ def _check_input_column(profile: Profile) -> None:
         # None: the file lacks the column.
         if has_columns(source.path, CorpusOptions(text_column=("input",))) is None:
             raise InputError(
-                f"{source.shown} has no column 'input', at which LLaMA-Factory stops: add it, "
-                "empty, or name the columns of the data set in dataset_info.json"
+                f"{source.shown} has no column 'input', at which LLaMA-Factory stops",
+                "add it, empty, or name the columns of the data set in dataset_info.json",
             )
 
 
@@ -264,8 +266,8 @@ def read_rows(profile: Profile) -> ChatRows:
     if rows_of_chats.with_tools:
         raise InputError(
             f"{rows_of_chats.with_tools}: a chat has tools or their results, which LLaMA-Factory "
-            "renders in a format of its own: remove it, or pass token ids with --tokens-column and "
-            "--trained-column"
+            "renders in a format of its own",
+            "remove it, or pass token ids with --tokens-column and --trained-column",
         )
     return rows_of_chats
 
@@ -279,7 +281,7 @@ def _split_rows(rows: int, config: LlamaFactoryArguments) -> tuple[Ints, Ints]:
     held_out = int(size) if size >= 1 else math.ceil(size * rows)
     if held_out >= rows:
         raise InputError(
-            f"val_size={size:g} holds out all of {rows:,} samples for evaluation: lower it"
+            f"val_size={size:g} holds out all of {rows:,} samples for evaluation", "lower it"
         )
     shuffled: Ints = np.random.default_rng(config.seed).permutation(rows)
     return shuffled[held_out:], shuffled[:held_out]
@@ -298,7 +300,8 @@ def _check_packed_together(rows: int, config: LlamaFactoryArguments) -> None:
         raise InputError(
             "packing with samples that LLaMA-Factory drops is not modelled for more than "
             f"preprocessing_batch_size={config.preprocessing_batch_size} samples or several "
-            f"preprocessing_num_workers: remove those {_OUT_OF_TURN}"
+            "preprocessing_num_workers",
+            f"remove those {_OUT_OF_TURN}",
         )
 
 
@@ -312,8 +315,9 @@ def _truncated(profile: Profile, cutoff: int, config: LlamaFactoryArguments) -> 
     if profile.trained is None:
         raise InputError(
             "LLaMA-Factory truncates answers and prompts in proportion, but it is unknown which "
-            "tokens are answers: pass --messages-column with --assistant-only-loss, or "
-            "--tokens-column with --trained-column"
+            "tokens are answers",
+            "pass --messages-column with --assistant-only-loss, or "
+            "--tokens-column with --trained-column",
         )
     whole = Turns.of(profile.trained)
     # Turns end with the last answer, so that what follows it is missing from their length.
@@ -321,7 +325,8 @@ def _truncated(profile: Profile, cutoff: int, config: LlamaFactoryArguments) -> 
     if len(not_ended):
         raise InputError(
             f"record {int(profile.records[not_ended[0]]):,} has tokens after its last answer, as "
-            "no sample of LLaMA-Factory has: check which tokens are trained"
+            "no sample of LLaMA-Factory has",
+            "check which tokens are trained",
         )
     # With efficient_eos, one token is kept free for the end of the last answer.
     trains_end = config.template in EFFICIENT_EOS

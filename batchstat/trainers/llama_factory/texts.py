@@ -88,19 +88,20 @@ def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) ->
     """
     trained, trained_rows, held_out, unused = choose_rows(profile, read_rows(profile), config)
     if len(trained) == 0:
-        raise InputError("no text is left to train on: raise max_samples, or lower val_size")
+        raise InputError("no text is left to train on", "raise max_samples, or lower val_size")
     # Rows without a sample: `trained` is without them, and in `held_out` they are -1.
     if len(trained) < len(trained_rows) or (held_out < 0).any():
         raise InputError(
-            "the corpus has records that cannot be read, each of which is a text to "
-            "LLaMA-Factory: remove them there"
+            "the corpus has records that cannot be read, each of which is a text to LLaMA-Factory",
+            "remove them there",
         )
     ended = _as_tokenized(profile, config)
     # A last row that is not full is dropped: here that would be the whole evaluation set.
     if len(held_out) and packs(config) and ended.lengths[held_out].sum() < max_length:
         raise InputError(
             f"val_size holds out {counted(len(held_out), 'text')}, which are less than a row of "
-            f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
+            f"{max_length} tokens: LLaMA-Factory stops",
+            "raise val_size",
         )
     # Token ids of the user: without labels, padding tokens among them are not known.
     may_pad = profile.corpus.options.content != "text" and profile.trained is None
@@ -127,7 +128,7 @@ def _as_tokenized(profile: Profile, config: LlamaFactoryArguments) -> Profile:
     if options.content in ("tokens", "length"):  # tokenized by the user: taken as they are
         return profile
     if options.content != "text" or facts is None:
-        raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
+        raise InputError("stage=pt trains on texts", "pass --text-column or --tokens-column")
     tokenizer = tokenizer_of(profile)
     name = config.template or ""
     eos_token = _ENDS.get(name) or tokenizer.eos_token  # a template may set another one
@@ -137,19 +138,21 @@ def _as_tokenized(profile: Profile, config: LlamaFactoryArguments) -> Profile:
     if not (appended and options.append == appended and options.always_append):
         raise InputError(
             f"LLaMA-Factory ends each text with {short(appended)}, but this corpus was counted "
-            f"with append={short(options.append)}: count it with append={short(appended)} and "
-            "always_append"
+            f"with append={short(options.append)}",
+            f"count it with append={short(appended)} and always_append",
         )
     if len(tokenizer.encode(appended, add_special_tokens=False)) != 1:
         raise InputError(
             f"tokenizer {facts.name!r} has no token {short(appended)}, with which LLaMA-Factory "
-            "ends each text: save the tokenizer with it, or remove template"
+            "ends each text",
+            "save the tokenizer with it, or remove template",
         )
     # Packed, the first token of a row is replaced instead, which changes no length.
     if not packs(config) and getattr(tokenizer, "add_bos_token", False):
         raise InputError(
             f"packing=false with tokenizer {facts.name!r}, which begins texts (add_bos_token), is "
-            "not modelled: remove packing"
+            "not modelled",
+            "remove packing",
         )
     lengths = profile.lengths - facts.special_tokens_per_sample
     trained = tokens_other_than(profile, pad, lengths, tokenizer)

@@ -123,14 +123,14 @@ class CurrentTraining:
     def profile(self) -> Profile:
         """The samples, where they are a profile. Raises OptionError otherwise."""
         if not isinstance(self.lengths, Profile):
-            raise OptionError("lengths are not enough: pass a profile of the corpus")
+            raise OptionError("lengths are not enough", "pass a profile of the corpus")
         return self.lengths
 
     @property
     def strategy(self) -> StrategySpec | None:
         """The strategy; None where none is named. Raises OptionError for batches."""
         if isinstance(self.row, tuple):
-            raise OptionError(f"{self.row[0]} has batches and no strategy: name one")
+            raise OptionError(f"{self.row[0]} has batches and no strategy", "name one")
         return self.row
 
 

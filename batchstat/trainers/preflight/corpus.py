@@ -133,12 +133,13 @@ def _mark_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping
     if (set_eos := rules.loads.set_eos_token) not in ("", eos):
         raise InputError(
             f"the trainer makes {set_eos} the eos_token of tokenizer {tokenizer!r}, which has "
-            f"{eos or 'none'}: save the tokenizer with it, and pass --tokenizer FOLDER"
+            f"{eos or 'none'}",
+            "save the tokenizer with it, and pass --tokenizer FOLDER",
         )
     if not (rules.turn_ends or eos):
         raise InputError(
-            f"tokenizer {tokenizer!r} has no end-of-sequence token, with which turns would end: "
-            "add eot_tokens, with the token that ends a turn"
+            f"tokenizer {tokenizer!r} has no end-of-sequence token, with which turns would end",
+            "add eot_tokens, with the token that ends a turn",
         )
     keywords["turn_ends"] = rules.turn_ends or (eos,)
 
@@ -258,6 +259,7 @@ def _end_of_sequence(tokenizer: str) -> str:
     if not token:
         raise InputError(
             f"tokenizer {tokenizer!r} has no end-of-sequence token, which the trainer appends to "
-            "texts: pass one with --append"
+            "texts",
+            "pass one with --append",
         )
     return str(token)

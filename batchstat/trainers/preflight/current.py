@@ -84,7 +84,8 @@ def training_of_recording(observed: Observed, settings: Mapping[str, Any]) -> Cu
         if key in settings and settings[key] != recorded[key]:
             raise OptionError(
                 f"{key}={short(settings[key])}: {profile.corpus.sources[0].path} was recorded with "
-                f"{short(recorded[key])}: leave it out, or record a run that has it"
+                f"{short(recorded[key])}",
+                "leave it out, or record a run that has it",
             )
     merged = {**observed.settings, **settings}
     return training_of(Trainer(setup=setup, profile=profile, settings=merged, observed=observed))

@@ -45,6 +45,7 @@ def device_of(
             words = [str(value).lower() for value in (measured, trained)]
             raise InputError(
                 f"{shown_name} was measured with {name}={words[0]}, but {setup.path.as_posix()} "
-                f"trains with {name}={words[1]}: run batchstat calibrate with it"
+                f"trains with {name}={words[1]}",
+                "run batchstat calibrate with it",
             )
     return device

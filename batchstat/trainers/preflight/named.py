@@ -54,7 +54,7 @@ def trained_today(
         if names_recording(current):
             if lengths is not None:
                 raise OptionError(
-                    f"{current}: a recording brings its own samples: leave lengths out"
+                    f"{current}: a recording brings its own samples", "leave lengths out"
                 )
             # Imported here: it loads what most comparisons do not need.
             from batchstat.trainers.preflight.current import observe_folder, training_of_recording
@@ -62,8 +62,8 @@ def trained_today(
             return training_of_recording(observe_folder(local_path(current)), settings)
     if lengths is None:
         raise OptionError(
-            "no samples: pass a profile or lengths, or a trainer's configuration or a recording as "
-            "current"
+            "no samples",
+            "pass a profile or lengths, or a trainer's configuration or a recording as current",
         )
     row = current if current is None else parse_row("current", current)
     return CurrentTraining(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
@@ -96,7 +96,7 @@ def _of_configuration(
 
     # Lengths alone do not say what a trainer drops, or which records it holds out.
     if not (lengths is None or isinstance(lengths, Profile)):
-        raise OptionError(f"{current}: which samples it keeps is unknown: pass a profile")
+        raise OptionError(f"{current}: which samples it keeps is unknown", "pass a profile")
     setup = read_setup(current, ignore_keys=ignore_keys)
     if lengths is None:
         lengths = profile(**profile_keywords(setup))

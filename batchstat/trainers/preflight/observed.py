@@ -151,7 +151,8 @@ def observe(
     if not hasattr(target, "__iter__"):
         raise InputError(
             f"{short(target)} is neither a trainer's configuration, a Trainer nor a loader of "
-            "batches: pass the file, the object or the DataLoader"
+            "batches",
+            "pass the file, the object or the DataLoader",
         )
     kind, checked = type(target).__name__, Settings(**settings)
     # A step has these batches on all ranks together.

@@ -207,11 +207,8 @@ def _simulate(setup: TrainingSetup, current: CurrentSetup, device: Device | None
             device=device,
         )
     except (InputError, OptionError) as error:
-        message = setup.with_own_keys(str(error))
-        if message == str(error):  # it names no setting that a key decides
-            raise
-        kind = OptionError if isinstance(error, OptionError) else InputError
-        raise kind(message) from None
+        error.args = tuple(map(setup.with_own_keys, error.args))
+        raise
 
 
 def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:

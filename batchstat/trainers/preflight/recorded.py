@@ -55,8 +55,8 @@ class Run:
         recording = read_recording(self.folder)
         if recording.facts.get("id") != self.run_id:
             raise InputError(
-                f"{self.folder.as_posix()}: another run was recorded there meanwhile: name a "
-                "folder of its own with -o"
+                f"{self.folder.as_posix()}: another run was recorded there meanwhile",
+                "name a folder of its own with -o",
             )
         return recording
 
@@ -152,8 +152,9 @@ def record(
     rank, world_size = ranks()
     if world_size > 1 and not _is_together():
         raise OptionError(
-            "several ranks: begin to record after torch.distributed is initialized, or run the "
-            "command that starts them by batchstat run"
+            "several ranks",
+            "begin to record after torch.distributed is initialized, or run the "
+            "command that starts them by batchstat run",
         )
     own_orders: Orders | BatchstatError | None = None
     # Only the first rank looks at the folder and prepares it; the others get its orders, or its

@@ -131,6 +131,7 @@ def _check_answers(profile: Profile) -> None:
     if untrained:
         raise InputError(
             f"{counted(untrained, 'chat')} of {len(profile):,} without a token of an assistant, at "
-            "which TRL stops under assistant_only_loss=true: remove them, check their roles, or "
-            "pass a template that marks answers with --chat-template"
+            "which TRL stops under assistant_only_loss=true",
+            "remove them, check their roles, or "
+            "pass a template that marks answers with --chat-template",
         )

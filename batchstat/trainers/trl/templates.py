@@ -40,8 +40,8 @@ def answers_template(source: str) -> Path | None:
     if folder is None:
         raise InputError(
             "assistant_only_loss=true and a chat template without {% generation %}: TRL has marked "
-            "ones for some, and stops at others, but is not installed here: install trl, or "
-            f"{_REMEDY}"
+            "ones for some, and stops at others, but is not installed here",
+            f"install trl, or {_REMEDY}",
         )
     # llama3_training.jinja is llama3.jinja with marks: TRL compares texts with the latter.
     for marked in sorted(folder.glob("*_training.jinja")):
@@ -50,7 +50,8 @@ def answers_template(source: str) -> Path | None:
             return marked
     raise InputError(
         "assistant_only_loss=true and a chat template without {% generation %}, which is none of "
-        f"those that TRL replaces by a marked one, so that it stops: {_REMEDY}"
+        "those that TRL replaces by a marked one, so that it stops",
+        _REMEDY,
     )
 
 
@@ -64,8 +65,9 @@ def check_tokens(path: Path, tokenizer: str) -> None:
     """
     if not path.is_dir():
         raise InputError(
-            f"the chat template of {path.as_posix()} is not loaded here: pass a tokenizer with its "
-            "tokens, --tokenizer, and the file of its template, --chat-template"
+            f"the chat template of {path.as_posix()} is not loaded here",
+            "pass a tokenizer with its "
+            "tokens, --tokenizer, and the file of its template, --chat-template",
         )
     # Tokenizers are loaded only where a configuration has chats.
     from batchstat.tokenization.loading.load import load_tokenizer
@@ -76,7 +78,8 @@ def check_tokens(path: Path, tokenizer: str) -> None:
     if lacking:
         raise InputError(
             f"TRL adds the tokens of {path.as_posix()} to the tokenizer {tokenizer}, "
-            f"which lacks {short(lacking[0])}: pass one that has them, as TRL saves it, --tokenizer"
+            f"which lacks {short(lacking[0])}",
+            "pass one that has them, as TRL saves it, --tokenizer",
         )
 
 

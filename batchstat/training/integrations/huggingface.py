@@ -72,7 +72,7 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
             Trainer does not support.
     """
     if not hasattr(trainer, "get_train_dataloader"):
-        raise OptionError(f"{type(trainer).__name__} is not a transformers Trainer: pass one")
+        raise OptionError(f"{type(trainer).__name__} is not a transformers Trainer", "pass one")
     if not all(hasattr(trainer, name) for name in _PlannedTraining.REPLACED):
         raise OptionError(
             "with_batches needs transformers 5.4 or later: pip install 'transformers>=5.4'"
@@ -247,7 +247,7 @@ def _read(state: Path) -> Any:
         return parse(state.read_bytes())
     except (OSError, ValueError) as error:
         raise OptionError(
-            f"{state.as_posix()} cannot be read: {error}: resume from another checkpoint"
+            f"{state.as_posix()} cannot be read: {error}", "resume from another checkpoint"
         ) from None
 
 

@@ -64,7 +64,7 @@ class BatchLoader:
         from torch.utils.data import DataLoader
 
         if not hasattr(trainer, "fit_loop"):
-            raise OptionError(f"{type(trainer).__name__} is not a Lightning Trainer: pass one")
+            raise OptionError(f"{type(trainer).__name__} is not a Lightning Trainer", "pass one")
         sampler.check(dataset)
         self._trainer, self._sampler = trainer, sampler
         self._check()
@@ -119,8 +119,8 @@ class BatchLoader:
         trainer = self._trainer
         if trainer.reload_dataloaders_every_n_epochs != 1:
             raise OptionError(
-                "epochs may differ in their number of batches: pass "
-                "reload_dataloaders_every_n_epochs=1 to Lightning's Trainer"
+                "epochs may differ in their number of batches",
+                "pass reload_dataloaders_every_n_epochs=1 to Lightning's Trainer",
             )
         check_setup(
             self._sampler,

@@ -15,11 +15,11 @@ def check_setup(sampler: BatchSampler, **of_trainer: int) -> None:
         OptionError: they differ in one of these numbers; the message says which.
     """
     if not isinstance(sampler, BatchSampler):
-        raise OptionError(f"{type(sampler).__name__} is not a BatchSampler: pass one")
+        raise OptionError(f"{type(sampler).__name__} is not a BatchSampler", "pass one")
     for key, value in of_trainer.items():
         own = getattr(sampler, key)
         if own != value:
             raise OptionError(
-                f"the sampler has {key}={own}, but the trainer has {value}: pass {key}={value} to "
-                "BatchSampler"
+                f"the sampler has {key}={own}, but the trainer has {value}",
+                f"pass {key}={value} to BatchSampler",
             )

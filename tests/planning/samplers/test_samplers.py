@@ -577,7 +577,7 @@ def test_labels_with_commas_and_colons(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 3, "needs labels, but none were loaded; pass --label-column"),
+        ([], 3, "needs labels, but none were loaded: pass --label-column"),
         (["--label-column", "label", "--sampler", "weights=bad:1"], 3, "no sample is of class 'b"),
         (["--label-column", "label", "--sampler", "weights=a:-1"], 2, "must be 0 or more"),
         (["--label-column", "label", "--sampler", "weights=a:0"], 2, "all are 0"),

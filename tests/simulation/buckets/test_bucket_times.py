@@ -252,7 +252,7 @@ def test_a_number_that_is_set_is_used_and_the_best_shown_beside_it():
         (
             {"calibration": calibrated(per_token=1.0), "model": "gpt2"},
             OptionError,
-            "^model and calibration are mutually exclusive; give one$",
+            "^model and calibration are mutually exclusive: give one$",
         ),
         ({"calibration": 5}, OptionError, "calibration=5: must be a Calibration, or the file"),
         ({"calibration": "none.json"}, InputError, "no such file: none.json"),

@@ -203,7 +203,7 @@ def test_a_maximum_that_is_none(tmp_path, stated):
         load_tokenizer(folder)
     message = str(refusal.value)
     assert message.startswith(f"{folder}/tokenizer_config.json: model_max_length is {stated!r}")
-    assert "must be an integer of at least 1: correct or remove it there" in message
+    assert "not an integer of at least 1: correct or remove it there" in message
     assert "\n" not in message
 
 
@@ -212,7 +212,7 @@ def test_a_maximum_of_a_file_that_is_none(tmp_path):
     cut = {"direction": "Right", "max_length": 0, "strategy": "LongestFirst", "stride": 0}
     path = tmp_path / "t.json"
     path.write_text(json.dumps(definition | {"truncation": cut}))
-    with pytest.raises(InputError, match="t.json: max_length of its truncation is 0: must be"):
+    with pytest.raises(InputError, match="t.json: max_length of its truncation is 0, not an"):
         load_tokenizer(str(path))
 
 
