@@ -68,6 +68,18 @@ def test_no_warning_is_without_an_id():
     assert all(text.startswith("str(") for text in to_python), to_python
 
 
+APPLICABLE = re.compile(
+    r"--[a-z]|batchstat [a-z]+|\w+=|\b[a-z]+_[a-z_]+\b|\w\(|(key|keys|flag) that the message names"
+)
+"""A flag, a command, a key, a name of code or a call."""
+
+
+def test_every_fix_can_be_applied():
+    for name, each in catalogue().items():
+        is_nothing = each.fix.startswith("Nothing has to be changed")
+        assert is_nothing or APPLICABLE.search(each.fix), (name, each.fix)
+
+
 def test_the_catalogue_is_prose():
     for name, each in catalogue().items():
         assert ID.fullmatch(name)
