@@ -1,6 +1,7 @@
 """`Tokenizer`: a tokenizer with its name, its digest and its batch calls."""
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
@@ -65,6 +66,29 @@ class Counted(NamedTuple):
     kinds: Mapping[str, TokenRanges] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class ChatFacts:
+    """What of a tokenizer of transformers decides how it renders chats, beside its counts.
+
+    Attributes:
+        template: its chat template, or several by name; None without one.
+        special_tokens: its special tokens by their roles, as JSON.
+        class_name: its class: a class may render templates in its own way.
+    """
+
+    template: str | Mapping[str, str] | None
+    special_tokens: str
+    class_name: str
+
+    @classmethod
+    def of(cls, loaded: Any) -> "ChatFacts":
+        """Return the facts of a tokenizer of transformers."""
+        # A template may write the special tokens, which come from the tokenizer's configuration.
+        special = json.dumps(loaded.special_tokens_map, default=repr)
+        class_name = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
+        return cls(loaded.chat_template, special, class_name)
+
+
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
     """A tokenizer as batchstat uses it: truncation and padding off, special tokens added.
@@ -80,6 +104,7 @@ class Tokenizer:
         load: returns the encoder that counts; called once, when something is counted.
         made_by: a function and its arguments that build this tokenizer again, in another process
             too.
+        known_chats: how it renders chats, if that is known without loading it.
         render_chats: takes (messages, template inputs) of each chat, and returns its text.
         mark_chats: takes the same and a function that locates tokens, and returns a mask of each
             chat: 1 for a token of an assistant's turn, 0 for others.
@@ -102,6 +127,7 @@ class Tokenizer:
     library: str
     load: "Callable[[], Encoder]"
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
+    known_chats: ChatFacts | None = None
     render_chats: Callable[[list[Any]], list[str]] | None = None
     mark_chats: "Callable[[list[Any], Locate], list[bytes]] | None" = None
     split_chats: Callable[[list[Any]], list[tuple[str, str]]] | None = None
@@ -120,6 +146,11 @@ class Tokenizer:
     def encoder(self) -> "Encoder":
         """What counts, loaded when it is first asked for."""
         return self.load()
+
+    @property
+    def chat_facts(self) -> ChatFacts:
+        """How it renders chats."""
+        return self.known_chats or ChatFacts.of(self.encoder.as_transformers())
 
     @property
     def has_shortcuts(self) -> bool:

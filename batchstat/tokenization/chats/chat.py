@@ -1,10 +1,10 @@
 """Render chats with a tokenizer's chat template, as transformers' `apply_chat_template` does."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from itertools import chain, groupby
 from operator import itemgetter
@@ -15,7 +15,7 @@ from batchstat.errors import InputError
 from batchstat.storage.addresses import read_bytes
 from batchstat.storage.shown import one_line
 from batchstat.tokenization.chats.assistant_turns import AssistantTurns
-from batchstat.tokenization.chats.chat_template import ChatTemplate, TemplateError
+from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
 from batchstat.tokenization.chats.content_turns import ContentTurns
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
@@ -68,22 +68,13 @@ def _with_templates(
         with_tools: the template for chats with tools.
         turn_ends: see `with_chat_template`.
     """
-    loaded = tokenizer.encoder.as_transformers()
-
-    # Each of these lists has two items: for chats without tools, and for chats with tools.
-    templates = [ChatTemplate(loaded, source) for source in (without_tools, with_tools)]
-    turns = [AssistantTurns(template) for template in templates]
-    # What finds the tokens that carry loss.
-    markers: Sequence[Any] = turns
-    if turn_ends:
-        markers = [ContentTurns(template, turn_ends) for template in templates]
-    render_chats = partial(_call_by_inputs, [each.render for each in templates])
-
-    # Everything that can change a count of chats. A template may write the special tokens, which
-    # come from the tokenizer's configuration, and a class may render templates in its own way.
-    special = json.dumps(loaded.special_tokens_map, default=repr)
-    class_name = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
-    facts = [tokenizer.digest, without_tools, with_tools, special, class_name, *turn_ends]
+    chats = _ChatsOf(tokenizer, (without_tools, with_tools), turn_ends)
+    known = tokenizer.chat_facts
+    # Everything that can change a count of chats.
+    facts = [
+        *(tokenizer.digest, without_tools, with_tools),
+        *(known.special_tokens, known.class_name, *turn_ends),
+    ]
     renderers = f"transformers {version('transformers')}, jinja2 {version('jinja2')}"
     return replace(
         tokenizer,
@@ -91,13 +82,58 @@ def _with_templates(
         library=f"{tokenizer.library}, {renderers}",
         load=lambda: tokenizer.encoder,
         special_tokens_per_sample=0,  # the template writes them
-        render_chats=render_chats,
-        mark_chats=partial(_call_by_inputs, [each.mark for each in markers]),
-        split_chats=partial(_call_by_inputs, [each.split for each in turns]),
+        render_chats=chats.render,
+        mark_chats=chats.mark,
+        split_chats=chats.split,
         # It renders one chat at a time; `chat` is its messages and its inputs.
-        left_out=TemplateCoverage(lambda *chat: render_chats([chat])[0]).left_out,
+        left_out=TemplateCoverage(lambda *chat: chats.render([chat])[0]).left_out,
         made_by=(_with_templates, (tokenizer, without_tools, with_tools, turn_ends)),
     )
+
+
+@dataclass(frozen=True)
+class _ChatsOf:
+    """What a tokenizer makes of chats; it is loaded by the first of them.
+
+    Attributes:
+        tokenizer: the tokenizer.
+        sources: the templates for chats without tools and for chats with tools.
+        turn_ends: see `with_chat_template`.
+    """
+
+    tokenizer: Tokenizer
+    sources: tuple[str, str]
+    turn_ends: tuple[str, ...]
+
+    @cached_property
+    def templates(self) -> list[ChatTemplate]:
+        """The templates, for chats without tools and with tools; so are the next two."""
+        loaded = self.tokenizer.encoder.as_transformers()
+        return [ChatTemplate(loaded, source) for source in self.sources]
+
+    @cached_property
+    def turns(self) -> list[AssistantTurns]:
+        """What finds the turns of assistants."""
+        return [AssistantTurns(template) for template in self.templates]
+
+    @cached_property
+    def markers(self) -> Sequence[Any]:
+        """What finds the tokens that carry loss."""
+        if self.turn_ends:
+            return [ContentTurns(template, self.turn_ends) for template in self.templates]
+        return self.turns
+
+    def render(self, chats: list[Any]) -> list[str]:
+        """Return texts: see `Tokenizer.render_chats`."""
+        return _call_by_inputs([each.render for each in self.templates], chats)
+
+    def mark(self, chats: list[Any], locate: Locate) -> list[bytes]:
+        """Return masks: see `Tokenizer.mark_chats`."""
+        return _call_by_inputs([each.mark for each in self.markers], chats, locate)
+
+    def split(self, chats: list[Any]) -> list[tuple[str, str]]:
+        """Return prompts and whole texts: see `Tokenizer.split_chats`."""
+        return _call_by_inputs([each.split for each in self.turns], chats)
 
 
 @contextmanager
@@ -167,15 +203,15 @@ def _templates(tokenizer: Tokenizer, file: Path | None) -> tuple[str, str]:
             reason = one_line(error) if isinstance(error, OSError) else "not UTF-8"
             raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None
         return template, template
-    loaded = tokenizer.encoder.as_transformers()
     # transformers keeps several templates by their names, and takes tool_use for chats with tools.
-    by_name = loaded.chat_template
-    if not isinstance(by_name, dict):
-        by_name = {"default": by_name}
+    by_name = tokenizer.chat_facts.template
+    if not isinstance(by_name, Mapping):
+        by_name = {"default": by_name or ""}
     without_tools = by_name.get("default") or ""
     templates = without_tools, by_name.get("tool_use") or without_tools
     if not all(isinstance(template, str) for template in templates):
         raise InputError(
-            f"the chat template of {loaded.name_or_path!r} is not text", "pass --chat-template FILE"
+            f"the chat template of tokenizer {tokenizer.name!r} is not text",
+            "pass --chat-template FILE",
         )
     return templates

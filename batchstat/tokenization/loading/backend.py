@@ -1,7 +1,7 @@
 """A tokenizer of the tokenizers library as batchstat counts with it, parsed or known before."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import tokenizers
 from batchstat.tokenization.counting.panics import panics_as_errors
 from batchstat.tokenization.loading.hub import import_quietly
 from batchstat.tokenization.loading.state_digest import definition_of, parts_of_definition
-from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.tokenization.tokenizer import ChatFacts, Tokenizer
 
 if TYPE_CHECKING:
     from batchstat.tokenization.encoder import Encoder
@@ -28,12 +28,14 @@ class Known:
         special_tokens_per_sample: tokens of an empty text.
         special_tokens_per_pair: tokens of a pair of empty texts.
         max_length: its `model_max_length`, in tokens; None if it has none.
+        chats: how it renders chats; None where that is not known.
     """
 
     definition: str
     special_tokens_per_sample: int
     special_tokens_per_pair: int
     max_length: int | None
+    chats: ChatFacts | None = field(default=None, hash=False)  # a dict has no hash
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Known | None":
@@ -47,6 +49,7 @@ class Known:
             tokenizer.special_tokens_per_sample,
             tokenizer.special_tokens_per_pair,
             tokenizer.max_length,
+            tokenizer.known_chats,
         )
 
 
@@ -92,6 +95,7 @@ def from_known(
         library=_LIBRARY,
         load=lambda: _encoder(_parsed(known), make),
         made_by=(from_known, (name, known, make)),
+        known_chats=known.chats,
     )
 
 

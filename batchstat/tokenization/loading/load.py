@@ -28,7 +28,7 @@ from batchstat.tokenization.loading.load_errors import (
 )
 from batchstat.tokenization.loading.remembered import recall, remember, state_of_files
 from batchstat.tokenization.loading.state_digest import full_definition
-from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.tokenization.tokenizer import ChatFacts, Tokenizer
 
 _CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
 """Methods that a call of a transformers tokenizer runs through before its backend."""
@@ -177,7 +177,7 @@ def _from_transformers(name: str) -> Tokenizer:
     origin = (Path(name) / file).as_posix() if Path(name).is_dir() else f"{file} of {name}"
     tokenizer = _auto_tokenizer(name)
     try:
-        return _from_loaded(name, tokenizer, origin)
+        return replace(_from_loaded(name, tokenizer, origin), known_chats=ChatFacts.of(tokenizer))
     except InputError:
         raise
     except Exception as error:  # it may raise on the empty text, on which it is tried

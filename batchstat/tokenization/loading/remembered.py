@@ -19,6 +19,7 @@ from batchstat._version import __version__
 from batchstat.storage.addresses import move, temporary_beside
 from batchstat.storage.machine import cache_folder
 from batchstat.tokenization.loading.backend import Known
+from batchstat.tokenization.tokenizer import ChatFacts
 
 ENDING = ".tokenizer"
 """Ending of the files of entries in the cache folder."""
@@ -28,6 +29,8 @@ _LIBRARIES = ("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktok
 
 _KINDS = (".json", ".jinja", ".model", ".py", ".tiktoken", ".txt")
 """Endings of the files that tokenizers are made of."""
+_MORE_TEMPLATES = "additional_chat_templates"
+"""The folder of chat templates beside the default one, in that of a tokenizer."""
 _READ_WHOLE, _MOST_OF_OTHERS = 64 << 20, 1 << 20
 """Bytes of the largest file, of these endings and of others, whose content decides whether anything
 has changed. Of larger ones, such as weights or data beside a tokenizer, the size and the time of
@@ -60,8 +63,10 @@ def recall(state: str | None) -> Known | None:
         digest, facts, definition = file.read_bytes().split(b"\n", 2)
         if digest != _digest(facts, definition):
             return None
-        known = Known(definition.decode(), **json.loads(facts))
-    except (OSError, ValueError, TypeError):
+        fields = json.loads(facts)
+        chats = fields.pop("chats")
+        known = Known(definition.decode(), **fields, chats=chats and ChatFacts(**chats))
+    except (OSError, ValueError, TypeError, KeyError):
         return None
     with suppress(OSError):  # the least recently used entries are evicted
         os.utime(file)
@@ -102,7 +107,8 @@ def _versions() -> tuple[str, ...]:
 
 def _contents(path: Path) -> Iterator[str]:
     """Yield what identifies the content of a file, or of each file in a folder, after its name."""
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    for file in (*files, *sorted((path / _MORE_TEMPLATES).glob("*"))):
         if not file.is_file():
             continue
         state = file.stat()

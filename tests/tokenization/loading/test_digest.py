@@ -130,6 +130,10 @@ MUTATIONS = {
     "template": settings_of(chat_template="{{ bos_token }}x{{ messages[0].content }}"),
     "named templates": settings_of(chat_template=[{"name": "default", "template": "x y z"}]),
     "template file": {"chat_template.jinja": "{{ messages[0].content }}"},
+    "template file for tools": {
+        "chat_template.jinja": "{{ messages[0].content }}",
+        "additional_chat_templates/tool_use.jinja": "x {{ messages[0].content }}",
+    },
     "added": {"added_tokens.json": {"world": 900}},
     "map": {"special_tokens_map.json": {"bos_token": "hello"}},
     "model type": {"tokenizer_config.json": {}, "config.json": {"model_type": "roberta"}},
@@ -239,6 +243,10 @@ SLOW = {
     "another vocabulary": {"vocab.json": {"<unk>": 0, "hello": 1}},
     "an unknown token of two": {
         "tokenizer_config.json": CTRL["tokenizer_config.json"] | {"unk_token": "hello"}
+    },
+    "template file for tools": {
+        "chat_template.jinja": "{{ messages[0].content }}",
+        "additional_chat_templates/tool_use.jinja": "x {{ messages[0].content }}",
     },
     "added": {"added_tokens.json": {"he": 900}},
     "another class": {"tokenizer_config.json": {"tokenizer_class": "ByT5Tokenizer"}},

@@ -1,5 +1,6 @@
 """A tokenizer that is remembered is the one that would be loaded, whatever has happened since."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -74,6 +75,38 @@ def test_the_next_process_does_not_import_transformers(tmp_path):
     command = [sys.executable, "-c", program, str(folder), *TEXTS]
     shown = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
     assert shown.stdout.splitlines() == [str(counts), "False"]
+
+
+def test_chats_whose_counts_are_cached_import_no_transformers(tmp_path):
+    """Their template, which decides the digest of the counts, is remembered, too."""
+    files = FAST | {
+        "tokenizer_config.json": CONFIG,
+        "chat_template.jinja": "{{ messages[0].content }}",
+    }
+    folder = write(tmp_path / "tokenizer", files)
+    chats = [json.dumps({"messages": [{"role": "user", "content": text}]}) for text in TEXTS]
+    (tmp_path / "chats.jsonl").write_text("\n".join(chats))
+    words = ["check", "chats.jsonl", "--messages-column", "messages", "--max-padding", "100%"]
+    program = (
+        "import atexit, sys\n"
+        "from batchstat.cli.main import run\n"
+        "atexit.register(lambda: print('transformers' in sys.modules))\n"
+        f"sys.argv[1:] = {[*words, '--tokenizer', str(folder)]}\n"
+        "run()\n"
+    )
+    shown = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env=environment(BATCHSTAT_CACHE_DIR=str(tmp_path / "kept")),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for _ in range(2)
+    ]
+    assert [lines[-1] for lines in shown] == ["True", "False"]
+    assert shown[0][:-1] == shown[1][:-1]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
