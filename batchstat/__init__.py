@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from batchstat.trainers.buckets import find_buckets as find_buckets
     from batchstat.trainers.compare import compare as compare
     from batchstat.trainers.measure import measure as measure
+    from batchstat.trainers.preflight.live_recording import record as record
     from batchstat.trainers.preflight.preflight import preflight as preflight
-    from batchstat.trainers.preflight.recorded import record as record
     from batchstat.trainers.preflight.recorded import run as run
     from batchstat.trainers.preflight.report import Preflight as Preflight
     from batchstat.training.batch_sampler import BatchSampler as BatchSampler
@@ -85,7 +85,7 @@ _HOMES = {
     "preflight": "batchstat.trainers.preflight.preflight",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
-    "record": "batchstat.trainers.preflight.recorded",
+    "record": "batchstat.trainers.preflight.live_recording",
     "run": "batchstat.trainers.preflight.recorded",
     "show": "batchstat.render.printed",
     "to_html": "batchstat.render.html.report",

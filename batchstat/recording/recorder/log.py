@@ -29,6 +29,7 @@ class Log:
     def __init__(self, folder: str, run_id: str) -> None:
         """Take the folder of the run."""
         self.folder, self.run_id = folder, run_id
+        self.path = ""  # of the file, once it is open
         self.start = 0.0  # when the file was opened, in seconds of `perf_counter`
         # The file's descriptor, and the id of the process that opened it; not open yet.
         self._file, self._process = -1, 0
@@ -76,7 +77,8 @@ class Log:
         rank, world_size = ranks()
         # With the host, since nodes may share the folder, and processes of two may have one id.
         name = "%05d-%s-%d.jsonl" % (rank, socket.gethostname(), os.getpid())
-        self._file = os.open(os.path.join(self.folder, name), _FLAGS, 0o600)
+        self.path = os.path.join(self.folder, name)
+        self._file = os.open(self.path, _FLAGS, 0o600)
         self._process, self.start = os.getpid(), time.perf_counter()
         torch = sys.modules["torch"]
         first_line = {

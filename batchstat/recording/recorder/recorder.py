@@ -62,8 +62,9 @@ class Recorder:
         self.backward_depth = self.optimizer_steps = 0
         # Steps that ended, batches since then, and batches of all steps.
         self.steps = self.batches_in_step = self._batches_in_all = 0
-        # Whether a Trainer trains, and whether it counts the trained tokens of its step.
-        self.has_trainer = self.is_step_counted = False
+        # Returns the Trainer that trains (a weak reference); None before one trains.
+        self.trainer: Any = None
+        self.is_step_counted = False  # whether it counts the trained tokens of its step
         # Whether the recorder ended the command, as it was to do; whether the last line is written.
         self.is_planned = self.is_closed = False
         # How the command ended; why a dry run read less than an epoch, or "".
@@ -83,7 +84,7 @@ class Recorder:
 
     def begin_trainer(self, facts: dict[str, Any]) -> None:
         """Write the facts of a Trainer that begins, after the batches of any earlier training."""
-        self._write_arrived(wait=True)
+        self.write_arrived(wait=True)
         self.log.write([{"k": "trainer", **facts}])
 
     def refuse(self, why: str) -> None:
@@ -151,7 +152,7 @@ class Recorder:
             return
         line: dict[str, Any] = {"k": "batch", "s": self.steps, "model": forwards[0].model.kind}
         # When the batch began and when it ended; a Trainer's dry run computes nothing.
-        is_computed = not (self.orders.is_dry and self.has_trainer)
+        is_computed = not (self.orders.is_dry and self.trainer is not None)
         moments = [forwards[0].began, self.forwards.clock.now()] if is_computed else []
         if self.forwards.clock.name and not self._batches_in_all:  # once, with the first batch
             line["device"] = self.forwards.clock.name
@@ -183,11 +184,11 @@ class Recorder:
         # The queue waits for several steps, but for the first ones: a short command may be killed.
         is_due = now.at - self._written_at > _MOST_SECONDS or len(self._queue) > _MOST_QUEUED
         if is_due or self.steps < _STEPS_WRITTEN_AT_ONCE:
-            self._write_arrived()
+            self.write_arrived()
             self._written_at = now.at
         self.steps, self.batches_in_step = self.steps + 1, 0
         # A dry run of a loop without a Trainer has learnt enough: it reads the rest of the epoch.
-        if self.orders.is_dry and not self.has_trainer and self.steps == _STEPS_COMPUTED_IN_DRY_RUN:
+        if self.orders.is_dry and self.trainer is None and self.steps == _STEPS_COMPUTED_IN_DRY_RUN:
             self.why_partly = self.read_rest()
             self.stop("%d steps were computed" % self.steps)
         # As many steps as the user asked for; 0 where the command makes all of its own.
@@ -195,7 +196,7 @@ class Recorder:
             self.stop("%d steps were made" % self.steps)
 
     # --- what is written -------------------------------------------------------------------------
-    def _write_arrived(self, wait: bool = False) -> None:
+    def write_arrived(self, wait: bool = False) -> None:
         """Write the queue in sequence, up to the first line whose numbers a device still computes;
         all of it with `wait`.
         """
@@ -262,7 +263,7 @@ class Recorder:
                 known.append(fetched)
             all_parts += parts
             numbers += [None if fetched is None else fetched.numbers] * len(parts)
-        if self.orders.is_dry and not self.has_trainer:
+        if self.orders.is_dry and self.trainer is None:
             self._learn(computed, known)
         if known:
             self._last_fetched = known[-1]
@@ -310,7 +311,7 @@ class Recorder:
             Why less than the rest was read; empty if all of it was.
         """
         self.forwards.is_busy = True  # what a collate function calls is not training
-        self._write_arrived(wait=True)
+        self.write_arrived(wait=True)
         if self._last_fetched is None or not self.loaders.handing.is_known:
             return "how its batches come out of a loader of torch was not seen"
         if self._is_batch_split:
@@ -361,7 +362,7 @@ class Recorder:
         if self.batches_in_step and not self.optimizer_steps:
             line: dict[str, Any] = {"k": "step", "s": self.steps}
             self._queue.append(([], [forwards.clock.now()], line))
-        self._write_arrived(wait=True)
+        self.write_arrived(wait=True)
         if self.log.is_open:
             line = {"k": "end", "why": self.why_ended, "unused": forwards.unused}
             if self.is_planned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import weakref
 from typing import Any
 
 from .arguments import WholeNumbers
@@ -112,14 +113,19 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
     a dry run, take the computing out of its loop.
     """
 
-    def train(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run `Trainer.train`; in a dry run, without computing, and end the command after it."""
-        recorder.has_trainer = True
+    def begin(trainer: Any) -> None:
+        """Note that a Trainer begins to train, and what it says of itself."""
+        # A weak reference: the recorder of a command must not keep the model in memory.
+        recorder.trainer = weakref.ref(trainer)
         # transformers 4.46 renamed `tokenizer` to `processing_class`.
-        tokenizer = getattr(self, "processing_class", getattr(self, "tokenizer", None))
+        tokenizer = getattr(trainer, "processing_class", getattr(trainer, "tokenizer", None))
         recorder.forwards.pad_token_id = getattr(tokenizer, "pad_token_id", None)
         version = getattr(sys.modules["transformers"], "__version__", "")
-        recorder.safely(lambda: recorder.begin_trainer({"version": version, **facts_of(self)}))
+        recorder.safely(lambda: recorder.begin_trainer({"version": version, **facts_of(trainer)}))
+
+    def train(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run `Trainer.train`; in a dry run, without computing, and end the command after it."""
+        begin(self)
         if not recorder.orders.is_dry:
             return original(self, *args, **kwargs)
         _without_computing(self, module, recorder, patches)
@@ -132,6 +138,8 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
         original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
         """Run `Trainer.training_step` on a batch, the forward and backward pass."""
+        if recorder.trainer is None:  # a callback records only after `train` was called
+            begin(self)
         # num_items_in_batch, the trained tokens of the whole step: the Trainer's own loop passes it
         # by position, an override may pass it by name. None where the Trainer does not count them.
         count = positional[0] if positional else keywords.get("num_items_in_batch")

@@ -1,22 +1,16 @@
-"""`run` and `record`: what a command, or a part of a program, trains on, and what would help."""
+"""`run`: what a command trains on, and what would help."""
 
 import secrets
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
 
-from batchstat.errors import BatchstatError, InputError, OptionError, arguments_named
-from batchstat.findings import Finding
+from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
-from batchstat.recording.recorder.log import Log, ranks
+from batchstat.recording.recorder.log import Log
 from batchstat.recording.recorder.orders import Orders
-from batchstat.recording.recorder.recorder import Stopped
-from batchstat.recording.recorder.watching import record_here
 from batchstat.recording.recording import Recording, read_recording
 from batchstat.shown_addresses import without_secrets
 from batchstat.storage.addresses import local_path
@@ -110,7 +104,7 @@ def run(
     words = command_of(command)  # a script gets the Python that runs it in front
     named_folder = None if output is None else local_path(output)
     folder = folder_of(named_folder, DEFAULT_FOLDER, words, run_id)
-    orders = _begin_run(folder, command, dry_run, steps, no_weights, python=words[: -len(command)])
+    orders = begin_run(folder, command, dry_run, steps, no_weights, python=words[: -len(command)])
     code = run_command(words, orders)
     result = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
     try:
@@ -124,69 +118,7 @@ def run(
     return result
 
 
-@contextmanager
-def record(
-    output: str | Path | None = None, *, dry_run: bool = False, steps: int | None = None
-) -> Iterator[Run]:
-    """Record the batches that are trained inside, as `run` does for a command.
-
-    What it replaces in torch and transformers is put back at the end. The report is printed by the
-    first rank.
-
-    Args:
-        output: folder of the recording, by default `batchstat-results/run`, which is replaced.
-        dry_run: an epoch of batches without training, then leave the block.
-        steps: after how many optimizer steps to leave the block; by default it is not left.
-
-    Raises:
-        OptionError: several ranks that cannot wait for each other yet.
-        InputError: a folder that cannot be written or holds another recording.
-
-    Warns:
-        UserWarning: nothing was recorded, or nothing that can be described.
-
-    Example:
-        >>> with batchstat.record("my-run") as run:  # doctest: +SKIP
-        ...     trainer.train()
-    """
-    rank, world_size = ranks()
-    if world_size > 1 and not _is_together():
-        raise OptionError(
-            "several ranks",
-            "begin to record after torch.distributed is initialized, or run the "
-            "command that starts them by batchstat run",
-        )
-    own_orders: Orders | BatchstatError | None = None
-    # Only the first rank looks at the folder and prepares it; the others get its orders, or its
-    # error. They would take what it has just written there for the recording of another run.
-    if rank == 0:
-        try:
-            folder = folder_of(output, DEFAULT_FOLDER, (), None)
-            own_orders = _begin_run(folder, (), dry_run, steps, no_weights=False)
-        except BatchstatError as error:
-            own_orders = error
-    orders = _orders_of_first_rank(own_orders)
-    recorder, patches = record_here(orders)
-    path = DEFAULT_FOLDER if output is None else Path(output)
-    run_here = Run(folder=path, run_id=orders.run_id)
-    try:
-        yield run_here
-    except Stopped:  # the recorder has seen all steps that it is to record
-        pass
-    finally:
-        recorder.close()
-        patches.restore()
-    _orders_of_first_rank(orders)  # called only to wait until all ranks have written
-    if rank == 0:
-        import batchstat
-
-        try:
-            batchstat.show(run_here.report)
-        except InputError as error:  # a warning: what was trained inside must not be lost
-            warnings.warn(str(Finding("recording/no-report", str(error))), stacklevel=3)
-
-
-def _begin_run(
+def begin_run(
     folder: RunFolder,
     words: Sequence[str],
     dry_run: bool,
@@ -218,32 +150,3 @@ def _begin_run(
     # Folder, id of the run, key, steps, dry run, no weights. The random bytes are the key: it makes
     # the digests of samples.
     return Orders(where, folder.run_id, secrets.token_bytes(16), most_steps, dry_run, no_weights)
-
-
-def _is_together() -> bool:
-    """Return whether the ranks of this program can communicate."""
-    from torch import distributed
-
-    return bool(distributed.is_available() and distributed.is_initialized())
-
-
-def _orders_of_first_rank(orders: Orders | BatchstatError | None) -> Orders:
-    """Return the orders of the first rank on every rank. The ranks wait for each other here.
-
-    Args:
-        orders: of this rank, or why it has none; on other ranks than the first they are replaced,
-            and may be None.
-
-    Raises:
-        BatchstatError: that of the first rank, on every rank.
-    """
-    _, world_size = ranks()
-    shared: list[Any] = [orders]  # on other ranks, replaced by the first rank's
-    if world_size > 1:  # else there may be no torch.distributed
-        from torch import distributed
-
-        distributed.broadcast_object_list(shared)
-        distributed.barrier()
-    if isinstance(shared[0], BatchstatError):
-        raise shared[0]
-    return cast("Orders", shared[0])

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from batchstat.recording.recorder.reading import settle
 from batchstat.recording.recording import RecordedBatch, Recording, read_recording
-from batchstat.trainers.preflight.recorded import record
+from batchstat.trainers.preflight.live_recording import record
 from conftest import environment
 from warm_python import WarmPython
 
