@@ -1,4 +1,4 @@
-"""Run the examples of the README and the documentation, and rewrite what their consoles show.
+"""Run the examples of the README, the skill and the documentation, and rewrite what they show.
 
     python docs/refresh.py [PAGE ...]
 
@@ -21,8 +21,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parent.parent
+SKILL = ROOT / "batchstat/.agents/skills/batchstat/SKILL.md"
 PAGES = [
     ROOT / "README.md",
+    SKILL,
     *sorted(
         path
         for path in ROOT.glob("docs/**/*.md")
@@ -34,7 +36,7 @@ CUT = "…"
 _BLOCK = re.compile(r"^```(console|sh|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS_TORCH = re.compile(
     r"^(?:>>> )?(?:(?:from|import) (?:torch|torchdata|accelerate)\b"
-    r"|with batchstat\.record\(|from transformers import .*\bTrainer\b"
+    r"|with batchstat\.record\(|(?:\w+ = )?batchstat\.run\(|from transformers import .*\bTrainer\b"
     r"|\$ batchstat run |\$ batchstat .* --current batchstat-results/run\b)",
     re.MULTILINE,
 )

@@ -30,7 +30,14 @@ BANNED = [
 
 _PATTERN = re.compile("|".join(BANNED), re.IGNORECASE)
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("batchstat/*.toml")])
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("batchstat/.agents/**/*.md"),
+        *ROOT.glob("batchstat/*.toml"),
+    ]
+)
 MODULES = sorted((ROOT / "batchstat").rglob("*.py"))
 
 

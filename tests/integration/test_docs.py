@@ -28,7 +28,7 @@ from conftest import ROOT, Run, needs
 from examples import in_process, python_in_process
 from tables import in_turn
 
-DOCS = [path for path in refresh.PAGES if path.parent != ROOT]
+DOCS = [path for path in refresh.PAGES if ROOT / "docs" in path.parents]
 posix = pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
 
 
