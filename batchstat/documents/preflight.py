@@ -79,6 +79,7 @@ class Change(Document):
     keys: dict[str, Any] | None = told(
         "Keys of the configuration with their values; null for a sampler of batchstat's."
     )
+    line: str = told("What to write in your trainer; empty for a sampler of batchstat's.")
     speed_up: Amount = told(
         "Compute of the configuration as it is / compute with the change: an estimate. With a "
         "calibration that has times, of time."
