@@ -292,7 +292,7 @@ WRONG = {
     "below zero": (["good.txt", "--max-batches=-1"], "a limit must not be negative"),
     "a format": (["good.txt", "--max-padding", "5%", "--format", "xml"], "unknown format 'xml'"),
     "two formats": (
-        ["good.txt", "--max-padding", "5%", "--format", "json", "--format", "text"],
+        ["good.txt", "--max-padding", "5%", "--format", "markdown", "--format", "text"],
         "both write to standard output",
     ),
     "one file for two": (
