@@ -9,6 +9,7 @@ from importlib.metadata import version
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from batchstat.errors import InputError
@@ -19,6 +20,11 @@ from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, Tem
 from batchstat.tokenization.chats.content_turns import ContentTurns
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
+
+_LOADING = Lock()
+"""Held while a tokenizer is loaded: threads that count its first chats would load it several times,
+and transformers does not say whether it may be imported by several at once.
+"""
 
 
 def with_chat_template(
@@ -108,7 +114,8 @@ class _ChatsOf:
     @cached_property
     def templates(self) -> list[ChatTemplate]:
         """The templates, for chats without tools and with tools; so are the next two."""
-        loaded = self.tokenizer.encoder.as_transformers()
+        with _LOADING:
+            loaded = self.tokenizer.encoder.as_transformers()
         return [ChatTemplate(loaded, source) for source in self.sources]
 
     @cached_property

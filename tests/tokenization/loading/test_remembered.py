@@ -5,6 +5,8 @@ import os
 import pickle
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,7 +20,7 @@ from test_digest import CHAT, CONFIG, CTRL, FAST, MUTATIONS, TEXTS, found, write
 from batchstat.corpus.chat import NO_INPUTS
 from batchstat.corpus.content import Chats, Texts
 from batchstat.tokenization.chats.chat import with_chat_template
-from batchstat.tokenization.loading import remembered
+from batchstat.tokenization.loading import load, remembered
 from batchstat.tokenization.loading.load import load_tokenizer, recalled
 from conftest import environment
 from tables import in_turn
@@ -75,6 +77,34 @@ def test_the_next_process_does_not_import_transformers(tmp_path):
     command = [sys.executable, "-c", program, str(folder), *TEXTS]
     shown = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
     assert shown.stdout.splitlines() == [str(counts), "False"]
+
+
+@pytest.mark.usefixtures("kept")
+def test_threads_that_count_the_first_chats_load_it_once(tmp_path, monkeypatch):
+    files = FAST | {
+        "tokenizer_config.json": CONFIG,
+        "chat_template.jinja": "{{ messages[0].content }}",
+    }
+    folder = str(write(tmp_path / "tokenizer", files))
+    chats = Chats([[{"role": "user", "content": text}] for text in TEXTS], [NO_INPUTS] * len(TEXTS))
+    expected = with_chat_template(load_tokenizer(folder), None).count(chats).tokens.tolist()
+    loaded = []
+    auto_tokenizer = load._auto_tokenizer
+
+    def slow(name: str) -> object:
+        loaded.append(name)
+        time.sleep(0.2)
+        return auto_tokenizer(name)
+
+    monkeypatch.setattr(load, "_auto_tokenizer", slow)
+    known = recalled(folder)
+    assert known is not None
+    prepared = with_chat_template(known, None)
+    assert loaded == []
+    with ThreadPoolExecutor(8) as pool:
+        counted = list(pool.map(lambda _: prepared.count(chats).tokens.tolist(), range(8)))
+    assert counted == [expected] * 8
+    assert loaded == [folder]
 
 
 def test_chats_whose_counts_are_cached_import_no_transformers(tmp_path):
