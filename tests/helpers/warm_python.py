@@ -12,7 +12,7 @@ from typing import Any
 
 # Reads an order a line, and answers it with the exit codes of its ranks.
 _SERVER = """
-import gc, json, os, runpy, signal, sys
+import faulthandler, gc, json, os, runpy, signal, sys
 import accelerate, lightning.pytorch, torch
 from batchstat import BatchSampler, read_samples
 from transformers import Trainer
@@ -24,13 +24,14 @@ for line in sys.stdin:
     for rank, environment in enumerate(order["environments"]):
         child = os.fork()
         if child == 0:
-            signal.alarm(order["timeout"])  # which ends a process that waits for another for ever
             os.environ.clear()
             os.environ.update(environment)
             os.chdir(order["folder"])
             for stream, name in enumerate(("in", "out", "err")):
                 flags = os.O_RDONLY if name == "in" else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                 os.dup2(os.open(os.devnull if name == "in" else f"{rank}.{name}", flags), stream)
+            # Ends a process that waits for another for ever, and says where it waits.
+            faulthandler.dump_traceback_later(order["timeout"], exit=True)
             sys.argv = order["command"]
             sys.path[0] = os.path.dirname(sys.argv[0])
             runpy.run_path(sys.argv[0], run_name="__main__")
