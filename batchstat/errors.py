@@ -10,6 +10,7 @@ BatchstatError
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import ClassVar, Self
 
 from batchstat.shown_addresses import without_secrets
@@ -79,7 +80,9 @@ class BatchstatError(Exception):
 
     def at(self, place: str) -> Self:
         """Return the same error with the place that it is about before the problem."""
-        return type(self)(f"{place}: {self.problem}", self.remedy)
+        placed = copy(self)
+        placed.args = (f"{place}: {self.problem}", self.remedy)
+        return placed
 
 
 class OptionError(BatchstatError, ValueError):

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import redirect_stderr, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,7 @@ from batchstat.cli.streams import say
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.base import to_text
 from batchstat.documents.check import check_document
-from batchstat.errors import BatchstatError, InputError
+from batchstat.errors import InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.gate.base import Base, base_in, load_base
 from batchstat.gate.check import check, measure_report
@@ -131,7 +132,8 @@ def _base_of(inputs: Inputs) -> Base | None:
     name = inputs.get("base")
     if name is None:
         return None
-    if is_remote(name) or Path(name).exists():
+    # A folder may be called as a branch is.
+    if is_remote(name) or (Path(name).exists() and not Path(name).is_dir()):
         return load_base(as_path(name), inputs.name)
     from batchstat.profiling.cache import CountCache
     from batchstat.profiling.executors.local import processes
@@ -143,13 +145,20 @@ def _base_of(inputs: Inputs) -> Base | None:
         with suppress(InputError, OSError):  # one that is not there or was damaged is made again
             return base_in(stored.read_bytes(), inputs.name, name)
     say(f"counting the corpus of {name}, commit {revision.commit[:8]}")
-    try:
-        with revision.checked_out() as root, processes(1, 1).start() as pool:
-            given = moved(root, revision.root, inputs.options.given)
-            job = pool.submit(_measure_at, root / revision.folder, given, inputs.name)
-            document = to_text(moved(revision.root, root, job.result()))
-    except BatchstatError as error:
-        return Base(name, None, why=str(error))
+    # What git says against a checkout is an error: a check must not pass because of it.
+    with revision.checked_out() as root:
+        given = moved(root, revision.root, inputs.options.given)
+        try:
+            with processes(1, 1).start() as pool:
+                job = pool.submit(_measure_at, root / revision.folder, given, inputs.name)
+                document = to_text(moved(revision.root, root, job.result()))
+        except BrokenExecutor:
+            raise InputError(
+                f"the process that counted {name} was killed", "see whether memory was full"
+            ) from None
+        except (InputError, OptionError) as error:
+            why = str(error).replace(root.as_posix(), revision.root.as_posix())
+            return Base(name, None, why=why)
     if stored is not None:
         with suppress(OSError):  # a cache that cannot be written
             CountCache.at(stored.parent).write(stored.name, document.encode())

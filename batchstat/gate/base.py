@@ -1,6 +1,7 @@
 """Bases: the numbers of a check at an earlier time, that it is compared with."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -180,12 +181,21 @@ def _changed_files(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterato
         for report in (before, now)
     )
     usual = before["lengths"]["mean"]
-    digests = [{file["digest"] for file in files.values()} for files in (files_before, files_now)]
-    same = digests[0] & digests[1]  # of files that were moved, too
+    # Files that were moved: as many of a content as are gone from one path and new at another.
+    gone, new = (
+        Counter(files[path]["digest"] for path in files.keys() - others.keys())
+        for files, others in ((files_before, files_now), (files_now, files_before))
+    )
+    moved = [gone & new, gone & new]
     sentences: list[tuple[int, str]] = []  # each with the tokens that changed
     for path in {**files_before, **files_now}:
         then, file = files_before.get(path), files_now.get(path)
-        if not {each["digest"] for each in (then, file) if each is not None} <= same:
+        if then is None or file is None:
+            one, left = then or file or {}, moved[then is None]
+            if left[one["digest"]]:
+                left[one["digest"]] -= 1
+                continue
+        if then is None or file is None or then["digest"] != file["digest"]:
             sentences.append(_changed_file(short(path).strip("'"), then, file, usual))
     sentences.sort(key=lambda each: -each[0])
     yield from (sentence for _, sentence in sentences[:_MOST_FILES])

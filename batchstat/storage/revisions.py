@@ -60,6 +60,7 @@ def find_revision(name: str) -> Revision:
     """Return a revision. Raises InputError if there is none, or no repository."""
     try:
         root, folder = _git("rev-parse", "--show-toplevel", "--show-prefix").split("\n")
+        head = _git("rev-parse", "--verify", "HEAD")
     except InputError as error:
         raise InputError(f"--base {name}: there is no such file, and {error.problem}") from None
     try:
@@ -70,7 +71,6 @@ def find_revision(name: str) -> Revision:
             f"--base {name}: there is neither such a file nor such a revision",
             f"run git fetch origin {branch}",
         ) from None
-    head = _git("rev-parse", "HEAD")
     commit = tip
     # A shallow clone does not know where branches began: there it is the tip itself.
     with suppress(InputError):
@@ -87,10 +87,12 @@ def moved(place: Path, of: Path, value: Any) -> Any:
         return {key: moved(place, of, each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(moved(place, of, each) for each in value)
-    is_path = isinstance(value, str | Path) and Path(value).is_absolute()
-    if place != of and is_path and Path(value).is_relative_to(of):
-        path = place / Path(value).relative_to(of)
-        return path if isinstance(value, Path) else path.as_posix()
+    if place != of and isinstance(value, str | Path) and Path(value).is_absolute():
+        # The way to it may lead through links; the file itself may be one, to somewhere else.
+        named = Path(value).parent.resolve() / Path(value).name
+        if named.is_relative_to(of):
+            path = place / named.relative_to(of)
+            return path if isinstance(value, Path) else path.as_posix()
     return value
 
 

@@ -362,6 +362,39 @@ def test_no_such_revision(run: Run, tmp_path_factory):
     assert "there is no such file, and git says: fatal: not a git repository" in result.stderr
 
 
+def test_a_path_through_a_link_is_that_of_the_revision(repository, run: Run, tmp_path_factory):
+    link = tmp_path_factory.mktemp("links") / "link"
+    link.symlink_to(repository)
+    [change, *_] = check_at(run, link / "data", "--base", "main", cwd=link)["since"]["changes"]
+    assert change.startswith("30 longer samples in ")
+
+
+def test_a_copy_of_a_file_is_a_change_and_a_moved_one_is_none(repository, run: Run):
+    data = repository / "data"
+    (data / "new.txt").rename(data / "moved.txt")
+    git(repository, "add", ".")
+    assert check_at(run, "--base", "HEAD")["since"]["changes"] == []
+    (data / "copy.txt").write_bytes((data / "a.txt").read_bytes())
+    [change, *_] = check_at(run, "--base", "HEAD")["since"]["changes"]
+    assert change.startswith("200 shorter samples in data/copy.txt")
+
+
+def test_a_checkout_that_git_cannot_make_is_no_pass(repository, run: Run):
+    """As with files in Git LFS that cannot be downloaded."""
+    git(repository, "config", "filter.broken.smudge", "false")
+    git(repository, "config", "filter.broken.required", "true")
+    (repository / ".git" / "info" / "attributes").write_text("data/*.txt filter=broken\n")
+    result = run("check", "--base", "main")
+    assert result.returncode == 3
+    assert "git says: " in result.stderr
+    assert git(repository, "worktree", "list").count("\n") == 1
+
+
+def test_a_branch_that_is_called_as_a_folder_is(repository, run: Run):
+    git(repository, "branch", "data", "main")
+    assert check_at(run, "--base", "data")["since"]["base"] == "data"
+
+
 def test_the_index_of_a_commit_that_is_being_made_stays(repository, run: Run):
     """As in a pre-commit hook, which git tells its repository by variables."""
     corpus(repository / "data" / "a.txt", 9)

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,10 @@ class LiveRecording:
         self._recorder: Recorder | None = None  # stays when it is closed
         self._patches = Patches()  # what the recorder has replaced
         self._steps_before = 0  # in the epochs that have ended
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        """Make another with the same arguments, as for a process that a trainer spawns."""
+        return partial(record, self._output, dry_run=self._is_dry, steps=self._steps), ()
 
     @arguments_named()
     def __enter__(self) -> Run:
