@@ -3,6 +3,7 @@
 BatchstatError
 ├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
 ├── InputError    no answer could be had from the input or the machine        exit code 3
+│   ├── MissingError  what is named is not there
 │   └── SourceError   a file that could not be read, but might be at another attempt
 └── StorageFullError     there is no space left for counts                           exit code 3
 """
@@ -108,6 +109,12 @@ class InputError(BatchstatError):
     """
 
     id = "input"
+
+
+class MissingError(InputError):
+    """A file, folder or check that is not there."""
+
+    id = "input/missing"
 
 
 class SourceError(InputError):

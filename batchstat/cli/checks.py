@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchstat._version import __version__
-from batchstat.cli.configuration import KEYS
+from batchstat.cli.configuration import KEYS, Setting, digest_of_configuration
 from batchstat.cli.current import current_training
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
@@ -20,12 +20,12 @@ from batchstat.cli.options import Options
 from batchstat.cli.pasted import lines_of_trial
 from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.profiles import count, refuse_counting
-from batchstat.cli.records import Checks, Counting
+from batchstat.cli.records import Checks, ConfigFile, Counting
 from batchstat.cli.streams import say
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.base import to_text
 from batchstat.documents.check import check_document
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.findings import Finding
 from batchstat.gate.base import Base, base_in, load_base
 from batchstat.gate.check import check, measure_report
@@ -40,7 +40,10 @@ from batchstat.render.text import age
 from batchstat.shown_addresses import is_shortened
 from batchstat.storage.addresses import as_path
 from batchstat.storage.machine import BASE_ENDING, cache_folder
-from batchstat.storage.shown import is_remote, one_line
+from batchstat.storage.shown import is_remote
+from batchstat.tokenization import builtin
+from batchstat.tokenization.loading.load import files_of
+from batchstat.tokenization.loading.remembered import state_of_files
 from batchstat.words import flags_named
 
 if TYPE_CHECKING:
@@ -141,41 +144,55 @@ def _base_of(inputs: Inputs) -> Base | None:
 
     revision = find_revision(name)
     stored = _stored_file(revision, inputs)
-    if stored is not None:
+    what = f"check {inputs.name} at {name}, commit {revision.commit[:8]}"
+    # What is checked out is counted each time: its data may be in no commit, and have changed.
+    if stored is not None and not revision.is_here:
         with suppress(InputError, OSError):  # one that is not there or was damaged is made again
-            return base_in(stored.read_bytes(), inputs.name, name)
-    say(f"counting the corpus of {name}, commit {revision.commit[:8]}")
+            base = base_in(stored.read_bytes(), inputs.name, name)
+            counted = datetime.fromtimestamp(stored.stat().st_mtime, UTC).isoformat()
+            say(f"{what}: counted {age(counted, datetime.now(UTC))}")
+            return base
+    say(f"{what}: counting")
     # What git says against a checkout is an error: a check must not pass because of it.
     with revision.checked_out() as root:
-        given = moved(root, revision.root, inputs.options.given)
+        given = moved(root, revision.root, revision.folder, inputs.options.given)
         try:
             with processes(1, 1).start() as pool:
-                job = pool.submit(_measure_at, root / revision.folder, given, inputs.name)
-                document = to_text(moved(revision.root, root, job.result()))
+                places = (root, revision.root, revision.folder)
+                job = pool.submit(_measure_at, places, given, inputs.name)
+                document = to_text(moved(revision.root, root, revision.folder, job.result()))
         except BrokenExecutor:
             raise InputError(
                 f"the process that counted {name} was killed", "see whether memory was full"
             ) from None
         except (InputError, OptionError) as error:
             why = str(error).replace(root.as_posix(), revision.root.as_posix())
-            return Base(name, None, why=why)
+            is_new = isinstance(error, MissingError | OptionError)
+            return Base(name, None, why=why, is_new=is_new)
     if stored is not None:
         with suppress(OSError):  # a cache that cannot be written
             CountCache.at(stored.parent).write(stored.name, document.encode())
     return base_in(document, inputs.name, name)
 
 
-def _measure_at(folder: Path, given: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the check with this name as in check.json, without limits, as it is in a folder with
+def _measure_at(
+    places: tuple[Path, Path, str], given: Mapping[str, Any], name: str
+) -> dict[str, Any]:
+    """Return the check with this name as in check.json, without limits, as it is in a checkout with
     the configuration there. It runs in a process of its own, whose working folder it changes.
+
+    Args:
+        places: as `moved` takes them: the checkout, the repository, and the folder to work in.
+        given: the options of the command line, for the checkout.
+        name: the name of the check.
 
     Raises:
         BatchstatError: the check has no answer.
     """
     try:
-        os.chdir(folder)
-    except OSError as error:
-        raise InputError(f"there is no such folder ({one_line(error)})") from None
+        os.chdir(places[0] / places[2])
+    except OSError:
+        raise MissingError(f"there is no folder {places[2]}") from None
     options = Options(given)
     # Not shown: the progress and the warnings of another time.
     with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere), flags_named():
@@ -184,7 +201,9 @@ def _measure_at(folder: Path, given: Mapping[str, Any], name: str) -> dict[str, 
         names = [check.name for check in configuration.checks]
         is_shared = name == DEFAULT_CHECK and name not in names
         check = configuration.shared if is_shared else configuration.check(name)
-        inputs = read_inputs(options, check)
+        # Paths of the configuration may be absolute, or lead out of the repository.
+        inputs = read_inputs(options, replace(check, values=_moved_values(places, check.values)))
+        inputs = replace(inputs, values=_moved_values(places, inputs.values))
         training = current_training(inputs, _profile_of_check(inputs))
         row = training.row or StrategySpec.of(DEFAULT_CURRENT)
         read = (training.settings, inputs.limits_in_force, read_device(inputs))
@@ -193,16 +212,32 @@ def _measure_at(folder: Path, given: Mapping[str, Any], name: str) -> dict[str, 
         return check_document([answer], answer.status, datetime.now(UTC).isoformat())
 
 
+def _moved_values(
+    places: tuple[Path, Path, str], values: Mapping[str, Setting]
+) -> dict[str, Setting]:
+    from batchstat.storage.revisions import moved
+
+    return {key: replace(each, value=moved(*places, each.value)) for key, each in values.items()}
+
+
 def _stored_file(revision: "Revision", inputs: Inputs) -> Path | None:
     """Return the file in the cache for the numbers of a check at a revision; None where it cannot
     be told from those of another, or without a cache.
     """
     options, folder = inputs.options, cache_folder()
+    config = options.read(ConfigFile)
     decisive = [
         (key, options.given[key]) for key in ("config", "no_config", *KEYS) if key in options.given
     ]
-    written = repr((__version__, revision.commit, revision.folder, inputs.name, decisive))
-    if folder is None or options.read(Counting).no_cache or is_shortened(written):
+    # The configuration may be in no commit, and the tokenizer be one of another place: it says
+    # which versions of libraries count, too.
+    tokenizer = files_of(inputs.get("tokenizer", builtin.NAME))
+    state = None if tokenizer is None else state_of_files(tokenizer)
+    configured = "" if inputs.table is None else digest_of_configuration(config.config)
+    own = (inputs.name, decisive, state, configured)
+    written = repr((__version__, revision.commit, revision.folder, *own))
+    is_unknown = tokenizer is not None and state is None
+    if folder is None or options.read(Counting).no_cache or is_shortened(written) or is_unknown:
         return None
     return folder / f"{hashlib.blake2b(written.encode(), digest_size=20).hexdigest()}{BASE_ENDING}"
 

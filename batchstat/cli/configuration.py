@@ -1,5 +1,6 @@
 """The configuration file: `[tool.batchstat]` of pyproject.toml, or batchstat.toml."""
 
+import hashlib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -121,6 +122,12 @@ def load_configuration(file: Path | None = None) -> Configuration:
             f"{shown.as_posix()} has no [tool.batchstat] table", "add one or run `batchstat init`"
         )
     return _Reader(path.parent, shown.as_posix(), table_name).configuration(table)
+
+
+def digest_of_configuration(file: Path | None = None) -> str:
+    """Return a digest of the file that `load_configuration` reads; empty where there is none."""
+    path = file or _find(Path.cwd())
+    return "" if path is None else hashlib.blake2b(path.read_bytes()).hexdigest()
 
 
 def is_configured() -> bool:

@@ -8,7 +8,7 @@ from batchstat.parameters import described
 from batchstat.records import among, told
 
 _IDS = (
-    *("option", "input", "input/unreadable", "input/column", "input/no-batch"),
+    *("option", "input", "input/missing", "input/unreadable", "input/column", "input/no-batch"),
     *("storage/full", "memory"),
 )
 
@@ -17,7 +17,8 @@ _IDS = (
 class Error(Document):
     id: Annotated[str, among(_IDS)] = told(
         "Its kind: option for what is wrong whatever the input; input for data, a file or the "
-        "machine, which input/unreadable may read at another attempt; no space or no memory."
+        "machine, where input/missing is not there, and input/unreadable may be read at another "
+        "attempt; no space or no memory."
     )
     message: str = told("What is wrong, with the value, and where.", of="problem")
     remedy: str = told("What to do, or what the value must be; empty where the message says it.")

@@ -33,12 +33,14 @@ class Base:
         check: the check as check.json has it, with its report; None if that time had no answer.
         version: the batchstat that made it.
         why: why that time had no answer; empty if it had one.
+        is_new: whether that is because the check, or what it names, was not there yet.
     """
 
     name: str
     check: Mapping[str, Any] | None
     version: str = ""
     why: str = ""
+    is_new: bool = False
 
     def number(self, path: str) -> Number | None:
         """Return the number at a path of the report; None if it has none.

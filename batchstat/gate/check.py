@@ -187,14 +187,14 @@ def require_limits(limits: Iterable[Limit], has_base: bool, subject: str) -> Non
     if not limits:
         raise OptionError(
             f"{subject} no limits to check",
-            "pass --max-padding 5% or --base REVISION, or run "
+            "pass --max-padding 5% or --base, or run "
             "batchstat init to write limits to the configuration",
         )
     for limit in limits:
         if limit.is_difference and not has_base:
             raise OptionError(
                 f"{limit.name} (set in {limit.origin}) limits a difference, but there is no base",
-                "pass --base REVISION, or the file of an earlier check as --base FILE",
+                "pass --base",
             )
 
 
@@ -220,8 +220,10 @@ def judge(
         before = None if base is None else base.number(limit.path)
         if limit.is_difference and before is None:
             assert base is not None
-            if base.check is None:  # the first check of its kind has nothing to differ from
+            if base.is_new:  # the first check of its kind has nothing to differ from
                 continue
+            if base.check is None:  # a check that passes must be right
+                raise InputError(f"{limit.name} differs from nothing: at {base.name}, {base.why}")
             raise InputError(f"{base.name} has no {limit.path}, which {limit.name} is held against")
         outcomes.append(Outcome(limit=limit, value=value, before=before))
     return tuple(outcomes)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
 from batchstat.corpus.files.sources import FORMATS, Source
-from batchstat.errors import InputError
+from batchstat.errors import InputError, MissingError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
@@ -186,7 +186,7 @@ def load_profile(
     except OSError as error:
         raise InputError(f"{folder.as_posix()} cannot be read: {one_line(error)}") from None
     if not exists:
-        raise InputError(f"no profile in {folder.as_posix()}", remedy)
+        raise MissingError(f"no profile in {folder.as_posix()}", remedy)
     return read_file(path)
 
 

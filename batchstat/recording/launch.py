@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recording import RUN_FILE, read_facts
 
@@ -60,7 +60,7 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
     program = words[0]
     if program.endswith(".py"):
         if not Path(program).is_file():
-            raise InputError(f"no such file: {program}")
+            raise MissingError(f"no such file: {program}")
         return (_python(), *words)
     if shutil.which(program) is None:
         raise InputError(f"{program}: no such command", "name a script, or a program on the path")

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, MissingError
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import FORMAT, PROCESSES
@@ -180,7 +180,7 @@ def read_recording(folder: Path) -> Recording:
     try:
         datetime.fromisoformat(facts["created"])
     except (KeyError, TypeError, ValueError):
-        raise InputError(
+        raise MissingError(
             f"{folder.as_posix()}: no recording", "name the folder that batchstat run wrote"
         ) from None
     files = sorted(path for path in folder.glob("*.jsonl") if path.name != PROCESSES)

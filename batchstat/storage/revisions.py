@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, MissingError
 from batchstat.storage.shown import one_line
 
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
@@ -66,10 +66,12 @@ def find_revision(name: str) -> Revision:
     try:
         tip = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except InputError:
-        branch = name.partition("/")[2] or name  # of origin/main
-        raise InputError(
-            f"--base {name}: there is neither such a file nor such a revision",
-            f"run git fetch origin {branch}",
+        remote, _, branch = name.partition("/")
+        remedy = "name a file, or what git rev-parse knows"
+        if remote == "origin" and branch:  # git fetch origin X makes no origin/X in a shallow clone
+            remedy = f"run git fetch origin +refs/heads/{branch}:refs/remotes/{name}"
+        raise MissingError(
+            f"--base {name}: there is neither such a file nor such a revision", remedy
         ) from None
     commit = tip
     # A shallow clone does not know where branches began: there it is the tip itself.
@@ -79,21 +81,33 @@ def find_revision(name: str) -> Revision:
     return Revision(name, commit, Path(root).resolve(), folder, is_here)
 
 
-def moved(place: Path, of: Path, value: Any) -> Any:
-    """Return a value with the paths in it that are absolute and in the folder `of` as those of
-    `place`; other values as they are.
+def moved(place: Path, of: Path, folder: str, value: Any) -> Any:
+    """Return a value of a process that works in one checkout for one that works in another.
+
+    Args:
+        place: the checkout that it is for.
+        of: the checkout that it is of.
+        folder: where both work in it.
+        value: paths, also in lists and mappings. An absolute path in `of` becomes one in `place`; a
+            relative one that leads out of the checkout becomes absolute; all else stays as it is.
     """
     if isinstance(value, Mapping):
-        return {key: moved(place, of, each) for key, each in value.items()}
+        return {key: moved(place, of, folder, each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(moved(place, of, each) for each in value)
-    if place != of and isinstance(value, str | Path) and Path(value).is_absolute():
+        return type(value)(moved(place, of, folder, each) for each in value)
+    if place == of or not isinstance(value, str | Path):
+        return value
+    path = Path(value)
+    if path.is_absolute():
         # The way to it may lead through links; the file itself may be one, to somewhere else.
-        named = Path(value).parent.resolve() / Path(value).name
-        if named.is_relative_to(of):
-            path = place / named.relative_to(of)
-            return path if isinstance(value, Path) else path.as_posix()
-    return value
+        named = path.parent.resolve() / path.name
+        path = place / named.relative_to(of) if named.is_relative_to(of) else path
+    elif ".." in path.parts:
+        named = Path(os.path.normpath(of / folder / path))
+        path = path if named.is_relative_to(of) else named
+    else:
+        return value
+    return path if isinstance(value, Path) else path.as_posix()
 
 
 def _git(*arguments: str) -> str:

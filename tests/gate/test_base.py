@@ -362,6 +362,46 @@ def test_no_such_revision(run: Run, tmp_path_factory):
     assert "there is no such file, and git says: fatal: not a git repository" in result.stderr
 
 
+def test_a_configuration_names_files_of_its_own_revision(repository, run: Run, tmp_path_factory):
+    """By absolute paths; and files outside of the repository by relative ones."""
+    outside = tmp_path_factory.mktemp("outside") / "b.txt"
+    corpus(outside, 3)
+    configuration = repository / "batchstat.toml"
+    text = configuration.read_text()
+    for path in ((repository / "data").as_posix(), os.path.relpath(outside, repository)):
+        configuration.write_text(text.replace("'data'", f"['data/a.txt', '{path}']"))
+        git(repository, "commit", "--quiet", "-am", "paths")
+        corpus(repository / "data" / "a.txt", 9)
+        [change, *_] = check_at(run, "--base", "HEAD")["since"]["changes"]
+        assert change.startswith("as many samples in ")
+        git(repository, "checkout", "--quiet", "data/a.txt")
+
+
+def test_a_configuration_in_no_commit_is_no_change(repository, run: Run, tmp_path_factory):
+    """It is the same at every revision, whatever the cache holds of an earlier state of it."""
+    other = tmp_path_factory.mktemp("other") / "batchstat.toml"
+    for size in (8, 16):
+        other.write_text(
+            f"corpus = '{repository / 'data'}'\nbatch-size = {size}\n"
+            "[limits]\nmax-padding = '99%'\n"
+        )
+        changes = check_at(run, "--config", other, "--base", "main")["since"]["changes"]
+        assert "30 longer samples" in changes[0]
+        assert "batch_size" not in str(changes)
+
+
+def test_a_revision_that_cannot_be_counted_is_no_pass(repository, run: Run):
+    """Where a limit is on a difference; else a warning says that nothing is compared."""
+    (repository / "data" / "bad.jsonl").write_text("{\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "bad")
+    (repository / "data" / "bad.jsonl").unlink()
+    assert run("check", "--base", "HEAD", "--max-increase", "1pp").returncode == 3
+    result = run("check", "--base", "HEAD")
+    assert result.returncode == 0
+    assert "HEAD has nothing to compare with: data/bad.jsonl" in result.stderr
+
+
 def test_a_path_through_a_link_is_that_of_the_revision(repository, run: Run, tmp_path_factory):
     link = tmp_path_factory.mktemp("links") / "link"
     link.symlink_to(repository)

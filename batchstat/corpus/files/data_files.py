@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import TypeVar
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, MissingError
 from batchstat.findings import Finding
 from batchstat.shown_addresses import named_part
 from batchstat.storage.addresses import check_regular
@@ -118,9 +118,9 @@ def data_files(
     files = sorted(path for path in paths if not is_result(path, is_there))
     corpus_files = [path for path in files if is_pattern or ending(path) in ENDINGS]
     if not files and is_pattern:
-        raise InputError(f"no files match {shown}")
+        raise MissingError(f"no files match {shown}")
     if not corpus_files:
-        raise InputError(f"no data files in {shown} (known: {', '.join(ENDINGS)})")
+        raise MissingError(f"no data files in {shown} (known: {', '.join(ENDINGS)})")
     if not is_pattern:
         _refuse_splits(shown, corpus_files)
     # Only of a folder: all files that match a pattern are wanted.

@@ -18,7 +18,7 @@ from batchstat.corpus.files.data_files import (
     visible_files,
     without_duplicates,
 )
-from batchstat.errors import InputError, OptionError, SourceError
+from batchstat.errors import InputError, MissingError, OptionError, SourceError
 from batchstat.findings import Finding, warn_in_python
 from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, among, told
@@ -326,7 +326,7 @@ def _source(path: Path, input_format: str | None) -> Source:
             raise InputError(f"{shown} cannot be read: Permission denied")
         return Source(path=shown, bytes=status.st_size, digest="", format=file_format)
     except FileNotFoundError:
-        raise InputError(f"no such file: {_not_on_disk(path)}") from None
+        raise MissingError(f"no such file: {_not_on_disk(path)}") from None
     except (OSError, ValueError) as error:
         # A ValueError is about the name itself, such as a NUL in it.
         reason = getattr(error, "strerror", None) or str(error)

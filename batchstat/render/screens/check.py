@@ -38,7 +38,8 @@ def _check(check: Check) -> Iterator[RenderableType]:
     limits = table(*columns)
     for *cells, status in rows:
         limits.add_row(*map(Text, cells), Text(status, style=STANDINGS[_STANDINGS[status]]))
-    yield from (Text(), limits)
+    if rows:  # none, where all were on a difference from nothing
+        yield from (Text(), limits)
     if changed := verdicts.changed(check):
         yield from (Text(), Line("changed", changed))
     for failure in verdicts.failures(check):

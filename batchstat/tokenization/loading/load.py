@@ -10,7 +10,7 @@ from typing import Any
 
 import tokenizers
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.tokenization import builtin
 from batchstat.tokenization.loading.backend import (
     Known,
@@ -71,7 +71,7 @@ def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
     is_hub_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
     # For an empty name, `path` is the working folder, which nobody meant.
     if not name or not (is_folder or is_hub_name):
-        raise InputError(
+        raise MissingError(
             f"tokenizer {name!r}: no such file or folder",
             f"check the path, or use the built-in one: --tokenizer {builtin.NAME}",
         )
@@ -85,7 +85,7 @@ def recalled(name: str) -> Tokenizer | None:
     if name == builtin.NAME:
         found = from_known(name, _builtin(), _builtin_as_transformers)
         return replace(found, made_by=(load_tokenizer, (name,)))  # every process has its definition
-    files = _files_of(name)
+    files = files_of(name)
     known = None if files is None else recall(state_of_files(files))
     if known is None:
         return None
@@ -94,7 +94,7 @@ def recalled(name: str) -> Tokenizer | None:
     return from_known(name, known, make)
 
 
-def _files_of(name: str) -> Path | None:
+def files_of(name: str) -> Path | None:
     """Return the file or folder that a tokenizer is loaded from: of a name on the hub, that of the
     local cache. None if there is none.
     """
@@ -113,7 +113,7 @@ def _remembered(name: str, load: Callable[[str], Tokenizer]) -> Tokenizer:
     before = state_of_files(path) if path.exists() else None
     loaded = load(name)
     # Of a name on the hub, all files are in the local cache by now.
-    known, files = Known.of(loaded), _files_of(name)
+    known, files = Known.of(loaded), files_of(name)
     if known is not None and files is not None:
         state = state_of_files(files)
         # The user's own files may have changed while they were read.

@@ -6,7 +6,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import MissingError, OptionError
 from batchstat.findings import Finding
 from batchstat.parameters import one_of
 from batchstat.storage.addresses import local_path
@@ -122,7 +122,7 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
     """
     for file in files:
         if not (is_remote(file) or has_magic(file) or Path(file).exists()):
-            raise InputError(
+            raise MissingError(
                 f"no such file: {file}, which {setup.path.as_posix()} names in datasets, "
                 "from the current folder",
                 "run in the folder of the data, or pass its files as CORPUS",

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.words import short
 
@@ -37,7 +37,7 @@ def read_keys(path: Path) -> dict[str, Any]:
         _check_file(path)
         text = path.read_text(encoding="utf-8-sig")  # Windows editors begin it with a BOM
     except FileNotFoundError:
-        raise InputError(f"no such file: {where}") from None
+        raise MissingError(f"no such file: {where}") from None
     except (OSError, UnicodeDecodeError) as error:
         # An OSError has its reason in strerror; the other error is about the encoding.
         reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
