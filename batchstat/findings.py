@@ -75,7 +75,7 @@ def known_ids(ids: Iterable[str]) -> tuple[str, ...]:
         if each not in catalogue():
             # All ids would fill a screen.
             suggestion = did_you_mean(each, catalogue()) or "batchstat explain names all of them"
-            raise OptionError(f"unknown finding {each!r}: {suggestion}")
+            raise OptionError(f"unknown finding {each!r}", suggestion)
     return known
 
 

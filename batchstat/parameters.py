@@ -362,4 +362,4 @@ def _named_whole(name: str, text: str) -> int:
     try:
         return parse_whole(text)
     except ValueError as error:
-        raise OptionError(f"{name}={text!r}: {error}") from None
+        raise OptionError(f"{name}={text!r}", str(error)) from None

@@ -80,8 +80,8 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
 
 def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     """Print the results of a command below a heading that names the profile or the recording, then
-    store them, since its plots take longer than all else. Beside JSON, which is alone on standard
-    output, the heading is on standard error.
+    store them, since its plots take longer than all else. JSON, which is alone on standard output,
+    is printed at the end: an error before it is JSON, too. Its heading is on standard error.
     """
     target = console()
     if found.run is None:
@@ -93,23 +93,22 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     heading = render(subject, target)
     if output.as_json:
         say(heading.rstrip())
-        emit(to_text(result.document))
     else:
         emit(heading + render(result.screen, target), sys.stdout.encoding)
     warn(*result.warnings)
     say(wrote_line(store(found, result, output), output.output))
     write_page(output, result.page)
+    if output.as_json:
+        emit(to_text(result.document))
 
 
 def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     """Show a profile: its lengths, the padding of usual batches, what to run next; then write it,
-    since its plots take longer than all else.
+    since its plots take longer than all else; JSON at the end, as in `publish`.
     """
     command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
     padding = _usual_padding(inputs, profile)
-    if output.as_json:
-        emit(to_text(profile_document(profile)))
-    else:
+    if not output.as_json:
         target = console()
         emit(render(profile_screen(profile, target, padding, command), target), sys.stdout.encoding)
     inputs.warn(*maximum_findings(profile), *profile_findings(profile))
@@ -124,6 +123,8 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
         return profile_page(profile, padding, command)
 
     write_page(output, page)
+    if output.as_json:
+        emit(to_text(profile_document(profile)))
 
 
 def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:

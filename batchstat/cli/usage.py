@@ -170,6 +170,9 @@ def _explained(error: Any, command: Any, path: str) -> OptionError:
         return OptionError(f"{flag} has no value", f"write {flag} {option.metavar}")
     if parameter is not None:  # BadParameter
         longest_flag = max(parameter.opts, key=len)
+        value, _, remedy = error.message.rpartition("': ")  # of our own: 'VALUE': what it must be
+        if value:
+            return OptionError(f"{longest_flag}={value}'", remedy)
         return OptionError(f"{longest_flag}={error.message}")
     # Any other UsageError: more arguments than the command takes, which click names at the end:
     # "Got unexpected extra argument(s) (a b)".

@@ -123,9 +123,9 @@ def _require_known_keys(setup: TrainingSetup) -> None:
     if setup.assumed:
         keys = ", ".join(json.dumps(key) for key in setup.assumed)
         raise OptionError(
-            f"{setup.path.as_posix()}: unknown keys {keys}: if they change no data or batches, set "
-            f"ignore-keys = [{keys}]; to be sure, run batchstat run --dry-run and the command that "
-            "trains"
+            f"{setup.path.as_posix()}: unknown keys {keys}",
+            f"if they change no data or batches, set ignore-keys = [{keys}]; to be sure, run "
+            "batchstat run --dry-run and the command that trains",
         )
 
 

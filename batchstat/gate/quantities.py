@@ -68,11 +68,11 @@ def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -
             meant as a percentage.
     """
     if unit == "pp" and not difference:
-        raise OptionError(f"{name}={text!r}: pp is for differences: did you mean {number:f}%?")
+        raise OptionError(f"{name}={text!r}: pp is for differences", f"did you mean {number:f}%?")
     if unit == "%" and difference:
         raise OptionError(
-            f"{name}={text!r}: a difference of two percentages is in percentage points: did you "
-            f"mean {number:f}pp?"
+            f"{name}={text!r}: a difference of two percentages is in percentage points",
+            f"did you mean {number:f}pp?",
         )
     sign = "pp" if difference else "%"
     # Of 5, 5% is probably meant; of 1, either 1% or the ratio 1, which is 100%.
@@ -80,7 +80,7 @@ def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -
         meant = f"{number:f}{sign}"
         if number == 1:
             meant += f", or 1.0 for 100{sign}"
-        raise OptionError(f"{name}={text!r}: did you mean {meant}?")
+        raise OptionError(f"{name}={text!r}", f"did you mean {meant}?")
     ratio = number / 100 if unit else number  # the unit is % or pp here
     if ratio > 1:
         more = "is above 100%" if unit else f"did you mean {number:f}{sign}?"

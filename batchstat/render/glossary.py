@@ -180,7 +180,7 @@ def explain(name: str) -> Sequence[Entry]:
     if not (matches := _entries_called(name)):
         known = {entry.name for entry in entries()} | set(COLUMNS)
         suggestion = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
-        raise OptionError(f"nothing is called {name!r}: {suggestion}")
+        raise OptionError(f"nothing is called {name!r}", suggestion)
     return matches
 
 

@@ -69,7 +69,7 @@ def test_errors_of_the_input_as_json(run, tmp_path):
     for words in (["profile", "no.txt", "--json"], ["compare", "--json"]):
         result = run(*words)
         [error] = json.loads(result.stdout).values()
-        assert (error["id"], error["exit_code"], result.returncode) == ("input", 3, 3)
+        assert (error["id"], error["exit_code"], result.returncode) == ("input/missing", 3, 3)
         assert error["message"].startswith("no ")
     (tmp_path / "batchstat.toml").write_text("batch-size = 0\n")
     for words in (["--format", "json"], ["--format=json"], ["--format", "json=a.json"]):
@@ -81,6 +81,20 @@ def test_errors_of_the_input_as_json(run, tmp_path):
             error = json.loads(result.stdout)["error"]
             assert error["message"] == "batchstat.toml: batch_size=0"
             assert error["remedy"].startswith("must be between 1 and ")
+
+
+def test_there_is_one_document_where_a_result_cannot_be_written(run, tmp_path):
+    (tmp_path / "a.txt").write_text("some words\nmore of them\n")
+    (tmp_path / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    for words in (
+        ["profile", "a.txt", "--html", "a.txt/page.html"],
+        ["profile", "a.txt", "-o", "a.txt"],
+        ["compare", "a.txt", "-o", "a.txt"],
+        ["profile", "a.txt", "cut.txt.gz", "--shard", "1/1", "-o", "shard"],
+    ):
+        result = run(*words, "--no-plots", "--json")
+        assert result.returncode == 3
+        check_schema(json.loads(result.stdout), "error")
 
 
 def test_the_json_of_a_command_that_trains_is_its_own(run):

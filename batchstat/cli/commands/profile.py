@@ -90,9 +90,7 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
     text = to_text(shard.to_json())
     with only_writer(output.output):
         write_files(output.output, {SHARD_FILE: encoded(text)})
-    if output.as_json:
-        emit(text)
-    else:
+    if not output.as_json:
         show(shard_screen(shard))
     say(wrote_line([SHARD_FILE], output.output))
     if shard.failed and not allow_partial:
@@ -103,3 +101,5 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
             "fix or remove what failed and rerun (finished "
             "splits are not recounted), or pass --allow-partial",
         )
+    if output.as_json:  # at the end: an error before it is JSON, too
+        emit(text)

@@ -210,7 +210,7 @@ def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> N
         return
     if len(unknown) == 1:
         [name] = unknown
-        raise OptionError(f"{where}: unknown key {name!r}: did you mean {similar[name][0]!r}?")
+        raise OptionError(f"{where}: unknown key {name!r}", f"did you mean {similar[name][0]!r}?")
     hints = {name: f" (did you mean {found[0]!r}?)" for name, found in similar.items() if found}
     shown = ", ".join(f"{name!r}{hints.get(name, '')}" for name in unknown)
     raise OptionError(f"{where}: unknown keys {shown}", "correct or remove them")
