@@ -105,7 +105,7 @@ class InputError(BatchstatError):
     Example:
         >>> batchstat.profile("missing.txt")
         Traceback (most recent call last):
-        batchstat.errors.InputError: no such file: missing.txt
+        batchstat.errors.MissingError: no such file: missing.txt
     """
 
     id = "input"
