@@ -1,6 +1,5 @@
 """The configuration file: `[tool.batchstat]` of pyproject.toml, or batchstat.toml."""
 
-import hashlib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -109,7 +108,7 @@ def load_configuration(file: Path | None = None) -> Configuration:
         OptionError: the file has invalid keys or values.
         InputError: it cannot be read.
     """
-    path = file or _find(Path.cwd())
+    path = configuration_file(file)
     if path is None:
         return Configuration()
     contents = _read_toml(path)
@@ -124,16 +123,15 @@ def load_configuration(file: Path | None = None) -> Configuration:
     return _Reader(path.parent, shown.as_posix(), table_name).configuration(table)
 
 
-def digest_of_configuration(file: Path | None = None) -> str:
-    """Return a digest of the file that `load_configuration` reads; empty where there is none."""
-    path = file or _find(Path.cwd())
-    return "" if path is None else hashlib.blake2b(path.read_bytes()).hexdigest()
+def configuration_file(file: Path | None = None) -> Path | None:
+    """Return the file that `load_configuration` reads; None where there is none."""
+    return file or _find(Path.cwd())
 
 
 def is_configured() -> bool:
     """Return whether a command finds a configuration, even an unreadable one."""
     try:
-        return _find(Path.cwd()) is not None
+        return configuration_file() is not None
     except BatchstatError:  # a file is there, which cannot be read
         return True
 

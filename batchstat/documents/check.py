@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from batchstat.documents.base import Document, File
 from batchstat.documents.comparison import Report
+from batchstat.documents.error import Error
 from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.records import Record, allowed, among, told
@@ -64,7 +65,7 @@ class Since(Record):
 class CheckResult(Document):
     name: str = told("As the configuration calls it; default without a name.")
     status: _Status
-    error: str | None = told("Why there is no answer; null where there is one.")
+    error: Error | None = told("Why there is no answer; null where there is one.")
     strategy: str = told("As it is written.")
     report: Report | None = told("The numbers that limits are held against.")
     limits: list[HeldLimit] = told("The limits that were held against the report.", of="outcomes")
@@ -77,7 +78,7 @@ class CheckResult(Document):
     schema.
     """
 )
-class CheckFile(File, number="batchstat.check/5"):
+class CheckFile(File, number="batchstat.check/6"):
     status: _Status = told(
         "The worst of the checks'. A warning and a pass exit with 0, fail with 1 unless "
         "--warn-only, error with 3."

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.documents.check import CheckFile, Since
-from batchstat.errors import InputError
+from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.gate.paths import value_at
 from batchstat.gate.quantities import Number
 from batchstat.storage.addresses import check_regular, read_bytes
@@ -99,9 +99,12 @@ def load_base(path: Path, check_name: str) -> Base:
     shown = path.as_posix()
     try:
         check_regular(path)
-        return base_in(read_bytes(path), check_name, shown)
+        base = base_in(read_bytes(path), check_name, shown)
     except OSError as error:
         raise InputError(f"{shown} cannot be read ({one_line(error)})", _REMEDY) from None
+    if base.check is None:
+        raise InputError(f"{shown} has no answer for check {check_name!r}", _REMEDY)
+    return base
 
 
 def base_in(text: str | bytes, check_name: str, name: str) -> Base:
@@ -113,7 +116,7 @@ def base_in(text: str | bytes, check_name: str, name: str) -> Base:
         name: what the user calls the base.
 
     Raises:
-        InputError: text of another kind, or without an answer for that check.
+        InputError: text of another kind, or without that check.
     """
     try:
         document = parse(text)
@@ -127,11 +130,15 @@ def base_in(text: str | bytes, check_name: str, name: str) -> Base:
             names = ", ".join(map(short, checks))
             raise InputError(f"{name} has no check {check_name!r} (has: {names})", _REMEDY)
         check = checks[check_name]
-        if not check["report"]:
-            raise InputError(f"{name} has no answer for check {check_name!r}", _REMEDY)
-    return Base(name, check, version)
+        if check["report"]:
+            return Base(name, check, version)
+        found = check["error"]
+        why = str(InputError(found["message"], found["remedy"]))
+        return Base(name, None, version, why, is_new=found["id"] in _NEW)
 
 
+_NEW = (MissingError.id, OptionError.id)
+"""Ids of errors of a check that was not there yet: neither it, or a folder that it names."""
 _REMEDY = "write it with batchstat check --format json=FILE"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from batchstat.documents.check import Remedy, Since
+from batchstat.errors import BatchstatError
 from batchstat.findings import Finding
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
@@ -70,7 +71,7 @@ class Check:
     outcomes: tuple[Outcome, ...] = ()
     since: Since | None = None
     warnings: tuple[Finding, ...] = ()
-    error: str | None = None
+    error: BatchstatError | None = None
 
     @property
     def status(self) -> Status:

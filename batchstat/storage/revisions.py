@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Revision:
         root: the repository.
         folder: the working folder, relative to that.
         is_here: whether it is what is checked out, with no file of the repository changed.
+        checkout: where it is checked out; the repository itself for what is there.
     """
 
     name: str
@@ -35,25 +36,47 @@ class Revision:
     root: Path
     folder: str
     is_here: bool
+    checkout: Path
+
+    def __str__(self) -> str:
+        """Return how messages name it."""
+        return f"{self.name}, commit {self.commit[:8]}"
 
     @contextmanager
-    def checked_out(self) -> Iterator[Path]:
+    def checked_out(self) -> Iterator["Revision"]:
         """Check it out into a folder of its own, which is deleted at the end; what is checked out
         already stays where it is.
         """
         if self.is_here:
-            yield self.root
+            yield self
             return
         with tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True) as parent:
-            root = Path(parent).resolve() / "base"
+            checkout = Path(parent).resolve() / "base"
             # A worktree and no archive, so that filters run, as for files in Git LFS; but no hooks.
             no_hooks = ("-c", f"core.hooksPath={os.devnull}")
-            _git(*no_hooks, "worktree", "add", "--quiet", "--detach", str(root), self.commit)
+            _git(*no_hooks, "worktree", "add", "--quiet", "--detach", str(checkout), self.commit)
             try:
-                yield root
+                yield replace(self, checkout=checkout)
             finally:
                 with suppress(InputError):
-                    _git("worktree", "remove", "--force", str(root))
+                    _git("worktree", "remove", "--force", str(checkout))
+
+    def there(self, value: Any) -> Any:
+        """Return a value that names paths as one for a process that works in the checkout.
+
+        Args:
+            value: paths, also in lists and mappings. An absolute path in the repository becomes one
+                in the checkout; a relative one that leads out becomes absolute; all else stays.
+        """
+        return _moved(value, self.root, self.checkout, self.folder)
+
+    def here(self, value: Any) -> Any:
+        """Return a value of a process that works in the checkout as one of the repository."""
+        return _moved(value, self.checkout, self.root, self.folder)
+
+    def text_here(self, text: str) -> str:
+        """Return a message about the checkout as one about the repository."""
+        return text.replace(self.checkout.as_posix(), self.root.as_posix())
 
 
 def find_revision(name: str) -> Revision:
@@ -78,33 +101,32 @@ def find_revision(name: str) -> Revision:
     with suppress(InputError):
         commit = _git("merge-base", tip, head)
     is_here = commit == head and not _git("status", "--porcelain", "--untracked-files=no")
-    return Revision(name, commit, Path(root).resolve(), folder, is_here)
+    repository = Path(root).resolve()
+    return Revision(name, commit, repository, folder, is_here, checkout=repository)
 
 
-def moved(place: Path, of: Path, folder: str, value: Any) -> Any:
-    """Return a value of a process that works in one checkout for one that works in another.
-
-    Args:
-        place: the checkout that it is for.
-        of: the checkout that it is of.
-        folder: where both work in it.
-        value: paths, also in lists and mappings. An absolute path in `of` becomes one in `place`; a
-            relative one that leads out of the checkout becomes absolute; all else stays as it is.
+def named(path: Path) -> Path:
+    """Return a path without the links that the way to it leads through: the file itself may be a
+    link, to somewhere else.
     """
+    return path.parent.resolve() / path.name
+
+
+def _moved(value: Any, of: Path, to: Path, folder: str) -> Any:
+    """Return a value of a process that works in one checkout for one that works in another."""
     if isinstance(value, Mapping):
-        return {key: moved(place, of, folder, each) for key, each in value.items()}
+        return {key: _moved(each, of, to, folder) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(moved(place, of, folder, each) for each in value)
-    if place == of or not isinstance(value, str | Path):
+        return type(value)(_moved(each, of, to, folder) for each in value)
+    if to == of or not isinstance(value, str | Path):
         return value
     path = Path(value)
     if path.is_absolute():
-        # The way to it may lead through links; the file itself may be one, to somewhere else.
-        named = path.parent.resolve() / path.name
-        path = place / named.relative_to(of) if named.is_relative_to(of) else path
+        at = named(path)
+        path = to / at.relative_to(of) if at.is_relative_to(of) else path
     elif ".." in path.parts:
-        named = Path(os.path.normpath(of / folder / path))
-        path = path if named.is_relative_to(of) else named
+        at = Path(os.path.normpath(of / folder / path))
+        path = path if at.is_relative_to(of) else at
     else:
         return value
     return path if isinstance(value, Path) else path.as_posix()

@@ -193,7 +193,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path, arguments):
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
 def test_head_ends_a_run_quietly(tmp_path):
     (tmp_path / "a.csv").write_text("text\n" + "some words\n" * 600)
-    command = f"'{sys.executable}' -m batchstat profile a.csv --json 2>&1 | head -1"
+    command = f"'{sys.executable}' -m batchstat profile a.csv --json 2>aside.txt | head -1"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=tmp_path,
@@ -202,4 +202,6 @@ def test_head_ends_a_run_quietly(tmp_path):
         text=True,
     )
     assert result.stdout == "{\n"
+    [aside] = (tmp_path / "aside.txt").read_text().splitlines()
+    assert aside.startswith("wrote profile.json, ")
     assert result.stderr == ""

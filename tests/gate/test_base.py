@@ -202,10 +202,10 @@ WRONG = [
     "[]",
     "{",
     "\x00\xff",
-    '{"schema": "batchstat.check/4"}',
     '{"schema": "batchstat.check/5"}',
-    '{"schema": "batchstat.check/5", "checks": 5}',
-    '{"schema": "batchstat.check/5", "tool": {"version": "1"}, "checks": [5]}',
+    '{"schema": "batchstat.check/6"}',
+    '{"schema": "batchstat.check/6", "checks": 5}',
+    '{"schema": "batchstat.check/6", "tool": {"version": "1"}, "checks": [5]}',
     "[" * 100_000,
 ]
 
@@ -348,6 +348,53 @@ def test_a_check_that_is_new_differs_from_nothing(repository, run: Run):
     assert result.returncode == 0, result.stderr
     assert "main has nothing to compare with: unknown check 'new'" in result.stderr
     assert "no limit was checked" in result.stdout
+
+
+def test_all_checks_of_a_command_are_counted_in_one_checkout(repository, run: Run):
+    """Each as it is by itself, whichever of them the cache has."""
+    corpus(repository / "data" / "b.txt", 5)
+    (repository / "batchstat.toml").write_text(
+        "".join(
+            f"[checks.{name}]\ncorpus = 'data/{name}.txt'\nlimits = {{max-padding = '99%'}}\n"
+            for name in ("a", "b", "new")
+        )
+    )
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "three checks")
+    corpus(repository / "data" / "b.txt", 9)
+    (repository / "data" / "new.txt").rename(repository / "data" / "newer.txt")
+    (repository / "batchstat.toml").write_text(
+        (repository / "batchstat.toml").read_text().replace("new.txt", "newer.txt")
+    )
+    assert run("check", "--check", "a", "--base", "HEAD").returncode == 0  # into the cache
+
+    checkouts = repository / "checkouts"
+    hook = repository / ".git" / "filter.sh"
+    hook.write_text(f"#!/bin/sh\necho >> '{checkouts}'\ncat\n")
+    hook.chmod(0o755)
+    git(repository, "config", "filter.counting.smudge", hook.as_posix())
+    (repository / ".git" / "info" / "attributes").write_text("batchstat.toml filter=counting\n")
+    result = run("check", "--base", "HEAD", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    assert len(checkouts.read_text().splitlines()) == 1
+    together = {each["name"]: each["since"] for each in json.loads(result.stdout)["checks"]}
+    for name, since in together.items():
+        assert check_at(run, "--check", name, "--base", "HEAD", "--no-cache")["since"] == since
+    assert [bool(since["changes"]) for since in together.values()] == [False, True, False]
+
+
+def test_an_error_of_a_check_is_as_that_of_a_command(repository, run: Run):
+    (repository / "batchstat.toml").write_text(
+        "[limits]\nmax-padding = '99%'\n"
+        "[checks.here]\ncorpus = 'data'\n[checks.gone]\ncorpus = 'gone.txt'\n"
+    )
+    result = run("check", "--format", "json")
+    assert result.returncode == 3
+    here, gone = (each["error"] for each in json.loads(result.stdout)["checks"])
+    alone = run("check", "gone.txt", "--max-padding", "99%", "--no-config", "--format", "json")
+    assert here is None
+    assert gone["id"] == "input/missing"
+    assert gone == json.loads(alone.stdout)["checks"][0]["error"]
 
 
 @pytest.mark.usefixtures("repository")

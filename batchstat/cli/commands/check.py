@@ -36,7 +36,7 @@ class Gate:
         "Output",
         "NAME[=FILE]",
         shown="text",
-        names=names_in("batchstat.cli.formats", "FORMATS"),
+        names=names_in("batchstat.cli.checks.formats", "FORMATS"),
         is_common=True,
     )
     warn_only: bool = option(
@@ -72,8 +72,9 @@ class Gate:
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.checks import chosen_checks, run_check
-    from batchstat.cli.formats import as_destinations, check_destinations, write
+    from batchstat.cli.checks.bases import Bases
+    from batchstat.cli.checks.formats import as_destinations, check_destinations, write
+    from batchstat.cli.checks.run import chosen_checks, run_check
     from batchstat.gate.check import require_limits
     from batchstat.gate.outcome import worst
 
@@ -87,7 +88,8 @@ def command(options: Options) -> None:
         subject = f"check {inputs.name!r} has" if len(inputs_of_checks) > 1 else "there are"
         require_limits(inputs.limits_in_force, inputs.get("base") is not None, subject)
     check_destinations(destinations)
-    checks = [run_check(inputs) for inputs in inputs_of_checks]
+    bases = Bases(inputs_of_checks)
+    checks = [run_check(inputs, bases.of) for inputs in inputs_of_checks]
     write(checks, destinations, created)
     for check in checks:
         prefix = f"{check.name}: " if len(checks) > 1 else ""

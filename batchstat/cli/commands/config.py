@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.checks import chosen_checks
+    from batchstat.cli.checks.run import chosen_checks
     from batchstat.render.screens.settings import settings_screen
 
     tables = {inputs.name: _rows(inputs) for inputs in chosen_checks(options)}

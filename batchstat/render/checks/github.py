@@ -32,7 +32,7 @@ def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
     for check in checks:
         prefix = f"{check.name}: " if len(checks) > 1 else ""
         if check.error is not None and level == "error":
-            messages.append((f"{prefix}no answer", check.error))
+            messages.append((f"{prefix}no answer", str(check.error)))
         for failure in verdicts.failures(check):
             if failure.is_error == (level == "error"):
                 details = f"set in: {failure.set_in}\nremedy: {failure.remedy}"

@@ -24,7 +24,8 @@ def check_junit(checks: Sequence[Check]) -> str:
         if check.error is not None:
             # A check without an answer has no limits to show, so it gets a case of its own.
             case = _case(suite, check, "answer")
-            ET.SubElement(case, "error", {"message": _xml_text(check.error), "type": "InputError"})
+            why = {"message": _xml_text(str(check.error)), "type": check.error.id}
+            ET.SubElement(case, "error", why)
         for outcome in check.outcomes:
             case = _case(suite, check, outcome.limit.name)
             if outcome.kept:

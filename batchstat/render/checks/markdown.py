@@ -21,7 +21,7 @@ def check_markdown(checks: Sequence[Check]) -> str:
     for check in checks:
         lines += ["", f"### {escaped(check.name)}", ""]
         if check.error is not None:
-            lines.append(f"**No answer:** {escaped(check.error)}")
+            lines.append(f"**No answer:** {escaped(str(check.error))}")
             continue
         device_facts = (f"{word}: {text}" for word, text in verdicts.device(check).items())
         facts = [verdicts.corpus_of(check), verdicts.basis(check), *device_facts]

@@ -61,7 +61,7 @@ def _check(check: Check) -> Iterator[Block]:
     exceeded limit where it is set and what would help.
     """
     if check.error is not None:
-        yield Line("no answer", check.error)
+        yield Line("no answer", str(check.error))
         return
     yield from (Line("corpus", verdicts.corpus_of(check)), Line("basis", verdicts.basis(check)))
     yield from (Line(word, text) for word, text in verdicts.device(check).items())

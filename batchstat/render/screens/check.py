@@ -30,7 +30,7 @@ def _check(check: Check) -> Iterator[RenderableType]:
     limit where it is set and what would help. Without an answer, only the reason.
     """
     if check.error is not None:
-        yield Line("ERROR", check.error, standing=_STANDINGS["error"])
+        yield Line("ERROR", str(check.error), standing=_STANDINGS["error"])
         return
     yield from (Line("corpus", verdicts.corpus_of(check)), Line("basis", verdicts.basis(check)))
     yield from (Line(word, text) for word, text in verdicts.device(check).items())
