@@ -106,7 +106,7 @@ def recorded_calibration(recording: Recording) -> Calibration:
             f"{name} has no times of batches: a backward computes several forwards",
             "measure them with batchstat calibrate",
         )
-    batches, updates = _timed_batches_and_updates(recording.ranks)
+    batches, updates = _timed_batches_and_updates(recording)
     if not updates:  # the first step is not counted
         raise InputError(f"{name} has no times: fewer than two steps were computed")
     points = _points(name, batches, median(updates))
@@ -134,33 +134,56 @@ def recorded_calibration(recording: Recording) -> Calibration:
     )
 
 
-def _timed_batches_and_updates(ranks: Sequence[RecordedRank]) -> tuple[list[_Timed], list[float]]:
+def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list[float]]:
     """Return the timed batches of all steps but the first, and the seconds of each step beyond its
     batches.
 
-    In each turn of the ranks, only the largest batch counts: the other ranks wait for it. The first
-    step is left out, since it also allocates memory and compiles what later steps use.
+    Of batches that ranks compute at once, only the largest counts, since the other ranks wait for
+    it. The first step is left out, since it also allocates memory and compiles what later steps
+    use.
     """
-    steps_of_ranks = [_computed_steps(rank) for rank in ranks]
+    steps_of_ranks = [_computed_steps(rank) for rank in recording.ranks]
+    awaited = _awaited_in_step if recording.wait == "step" else _awaited_in_turns
     # From the end of one step to the end of the next.
-    periods = [after - before for before, after in pairwise(ranks[0].step_ends)]
+    periods = [after - before for before, after in pairwise(recording.ranks[0].step_ends)]
     batches: list[_Timed] = []
     updates: list[float] = []
     for step, period in enumerate(periods, 1):  # the end of step 0 begins the first period
-        # The first batch of the step on all ranks, then the second, and so on; None where a rank
-        # has no more.
-        turns = zip_longest(*(steps.get(step, []) for steps in steps_of_ranks))
-        largest = [_largest([timed for timed in turn if timed is not None]) for turn in turns]
+        largest = awaited([steps.get(step, []) for steps in steps_of_ranks])
         batches += largest
         # A step ends on rank 0, and its batches may be of others: the difference may be below 0.
         updates.append(max(0.0, period - sum(timed.seconds for timed in largest)))
     return batches, updates
 
 
-def _largest(turn: Sequence[_Timed]) -> _Timed:
-    """Return the largest of the batches that ranks compute at once; all wait for a new shape."""
-    largest = max(turn, key=lambda timed: (timed.shape.tokens, timed.shape.pairs))
-    return largest._replace(is_new=any(timed.is_new for timed in turn))
+def _awaited_in_turns(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
+    """Return the batches of a step in which ranks wait for each other in each: the largest of their
+    first, then of their second, and so on. All wait for a new shape.
+    """
+    turns = [[timed for timed in turn if timed is not None] for turn in zip_longest(*of_ranks)]
+    return [max(turn, key=_size)._replace(is_new=_has_new(turn)) for turn in turns]
+
+
+def _awaited_in_step(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
+    """Return the batches of a step at whose end ranks wait for each other: those of the rank that
+    computes most. In its last batch it waits for the new shapes of others.
+    """
+
+    def work(batches: Sequence[_Timed]) -> list[int]:
+        """Return the tokens and pairs of all batches; nothing, which is least, without any."""
+        return list(map(sum, zip(*map(_size, batches), strict=True)))
+
+    slowest = max(of_ranks, key=work)
+    is_new = any(map(_has_new, of_ranks))
+    return [*slowest[:-1], *(last._replace(is_new=is_new) for last in slowest[-1:])]
+
+
+def _size(timed: _Timed) -> tuple[int, int]:
+    return timed.shape.tokens, timed.shape.pairs
+
+
+def _has_new(batches: Sequence[_Timed]) -> bool:
+    return any(timed.is_new for timed in batches)
 
 
 def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:

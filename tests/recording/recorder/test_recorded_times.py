@@ -125,6 +125,43 @@ def test_the_rank_that_computes_most_is_the_one_that_counts(tmp_path):
     assert found == pytest.approx((PER_BATCH, PER_TOKEN, PER_PAIR, PER_STEP), rel=0.02)
 
 
+@pytest.mark.parametrize("per_shape", [0.0, 0.1])
+def test_ranks_that_wait_for_each_other_once_in_a_step(tmp_path, per_shape):
+    """Its time is that of the rank that computes most, and not of the largest batch of each turn:
+    in all but the last batch, no rank waits.
+    """
+    draw = np.random.default_rng(0)
+    files: list[list[dict[str, Any]]] = [[begin(rank, 2)] for rank in range(2)]
+    seen: list[set[int]] = [set(), set()]
+    at = 0.0
+    for number in range(200):
+        most = draw.integers(60, 400)
+        ends = []
+        for rank, lines_of_rank in enumerate(files):
+            end = at
+            for turn, width in enumerate(8 * draw.integers(1, most // 8, 3)):
+                took = planted(4, width) + per_shape * (width not in seen[rank])
+                seen[rank].add(width)
+                samples = [[number * 100 + turn * 10 + rank * 4 + i for i in range(4)]]
+                more = {"meet": True} if turn == 2 else {}
+                times = [end, end + took]
+                made = batch(number, *[int(width)] * 4, t=times, epoch=0, numbers=samples, **more)
+                lines_of_rank.append(made)
+                end += took
+            ends.append(end)
+        at = max(ends) + PER_STEP
+        for lines_of_rank in files:
+            lines_of_rank[-1]["t"][1] = max(ends)  # its backward waits
+            lines_of_rank.append({"k": "step", "s": number, "t": [at], "by": "SGD"})
+    recording = read_recording(write(tmp_path, *files))
+    assert recording.wait == "step"
+    time = recorded_calibration(recording).time
+    assert time is not None
+    found = (time.per_batch, time.per_token, time.per_pair, time.per_step, time.per_shape)
+    planted_times = (PER_BATCH, PER_TOKEN, PER_PAIR, PER_STEP, per_shape)
+    assert found == pytest.approx(planted_times, rel=0.05)
+
+
 def test_an_epoch_takes_what_its_batches_take(tmp_path):
     batches = lengths_of(100)
     folder = recorded(tmp_path, lines(batches))
