@@ -127,6 +127,8 @@ def _recording_command(inputs: "Inputs") -> str:
     Raises:
         InputError: a part of a program was recorded, which no command records again.
     """
+    from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
+
     run = None if inputs.observed is None else inputs.observed.run
     if run is None:
         return ""
@@ -139,8 +141,9 @@ def _recording_command(inputs: "Inputs") -> str:
     words = ["batchstat", "run", "--dry-run"]
     if run.no_weights:
         words.append("--no-weights")
-    words += ["-o", run.folder, "--"]
-    return f"{shlex.join(words)} {run.command}"  # the command is quoted for a shell already
+    if Path(run.folder) != DEFAULT_FOLDER:  # which a run replaces: it can be run twice in a folder
+        words += ["-o", run.folder]
+    return f"{shlex.join(words)} -- {run.command}"  # the command is quoted for a shell already
 
 
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
