@@ -93,7 +93,7 @@ def _bases_at(revision: Revision, checks: Sequence[Inputs]) -> Mapping[str, Base
             counted = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat()
             say(f"check {name} at {revision}: counted {age(counted, datetime.now(UTC))}")
     if left := [name for name in files if name not in bases]:
-        say(f"check {', '.join(left)} at {revision}: counting")
+        say(f"check{'s' * (len(left) > 1)} {', '.join(left)} at {revision}: counting")
         for name, document in zip(left, _count(revision, left, checks[0].options), strict=True):
             bases[name] = base_in(document, name, revision.name)
             # Why there is no answer may be over at another attempt.
