@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import IN_CACHE, Ints
-from batchstat.lengths.exact import dot
+from batchstat.lengths.exact import dot, sums_at
 from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, told
 
@@ -50,12 +50,10 @@ class LengthStats:
 
     def merge(self, other: "LengthStats") -> "LengthStats":
         """Return the statistics of these lengths and the others together."""
-        values = np.union1d(self.values, other.values)
-        counts = np.zeros(len(values), dtype=np.int64)
-        for stats in (self, other):
-            # searchsorted finds each value of `stats` in `values`, which has them all.
-            counts[np.searchsorted(values, stats.values)] += stats.counts
-        return LengthStats(values, counts)
+        values = np.concatenate([self.values, other.values])
+        counts = np.concatenate([self.counts, other.counts])
+        # Here, values may be there twice, and are not sorted: `replace` does both.
+        return LengthStats(values, counts).replace(values)
 
     @property
     def count(self) -> int:
@@ -110,13 +108,13 @@ class LengthStats:
         """Return the lengths after `overflow`: samples longer than `max_length` are truncated
         (`truncate`), dropped (`drop`), or split into parts of `max_length` and a rest (`split`).
         """
+        if overflow == "truncate":
+            return self.replace(np.minimum(self.values, max_length))
         n_short = np.searchsorted(self.values, max_length, side="right")
         short = LengthStats(self.values[:n_short], self.counts[:n_short])
         longer = LengthStats(self.values[n_short:], self.counts[n_short:])
         if overflow == "drop" or len(longer.values) == 0:
             return short
-        if overflow == "truncate":
-            return short.merge(longer.replace(np.full_like(longer.values, max_length)))
         # A rest has 1 to `max_length` tokens: 9 tokens in parts of 4 leave 1, and 8 leave 4.
         rests = (longer.values - 1) % max_length + 1
         n_parts = dot((longer.values - rests) // max_length, longer.counts)
@@ -130,16 +128,12 @@ class LengthStats:
         """
         # values[i] is new_lengths[position[i]].
         new_lengths, position = np.unique(values, return_inverse=True)
-        counts = np.zeros(len(new_lengths), dtype=np.int64)
-        np.add.at(counts, position, self.counts)
-        return LengthStats(new_lengths, counts)
+        return LengthStats(new_lengths, sums_at(position, self.counts, len(new_lengths)))
 
     def histogram(self, edges: tuple[int, ...]) -> Histogram:
         """Return the histogram of the lengths between `edges`, which span all of them."""
-        # The bin of a length is that of the last edge that it reaches.
-        bins = np.searchsorted(edges, self.values, side="right") - 1
-        counts = np.bincount(bins, weights=self.counts, minlength=len(edges) - 1)
-        return Histogram(edges, tuple(int(count) for count in counts))
+        counts, _ = np.histogram(self.values, edges, weights=self.counts)
+        return Histogram(edges, tuple(counts.tolist()))
 
 
 def distinct(numbers: Ints) -> tuple[Ints, Ints]:

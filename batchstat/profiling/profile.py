@@ -11,6 +11,7 @@ from batchstat.corpus.files.sources import Source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
+from batchstat.lengths.exact import sums_at
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.max_length import (
@@ -277,9 +278,7 @@ class Profile:
         names = (None, *self.labels.names)
         classes = self.labels.codes + 1  # the class of each label; `labels.samples` are its samples
         counts = np.bincount(classes, minlength=len(names))
-        tokens = np.zeros(len(names), dtype=np.int64)
-        # tokens[classes] += … would add only the last sample of each class.
-        np.add.at(tokens, classes, self.lengths[self.labels.samples])
+        tokens = sums_at(classes, self.lengths[self.labels.samples], len(names))
         largest_first = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i]]
         return tuple(
             ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in largest_first
