@@ -47,24 +47,14 @@ def choose_columns(
         InputError: a column is missing or appears twice, or the text column is ambiguous.
     """
     # Every column that an option names must be in the file exactly once.
-    for option_name in SINGLE_COLUMNS:
-        column = getattr(options, option_name)
-        if column is not None:
+    for option_name in (*SINGLE_COLUMNS, "text_column", "label_column"):
+        named = getattr(options, option_name) or ()
+        for column in (named,) if isinstance(named, str) else named:
             _require_once(path, column, names, f"--{option_name.replace('_', '-')}")
-    for column in options.text_column:
-        _require_once(path, column, names, "--text-column")
-    for column in options.label_column:
-        _require_once(path, column, names, "--label-column")
-    # `CorpusOptions` has made sure that at most one kind of content is named.
-    one_column = (
-        options.messages_column
-        or options.words_column
-        or options.tokens_column
-        or options.length_column
-    )
-    content = (one_column,) if one_column else options.text_column
-    if options.prompt_column and options.completion_column:
-        content = (options.prompt_column, options.completion_column)
+    content = options.text_column
+    if options.content != "text":
+        kinds = ("prompt", "completion") if options.content == "completion" else (options.content,)
+        content = tuple(getattr(options, f"{kind}_column") for kind in kinds)
     is_guessed = not content
     if not content:
         content = (_find_text_column(path, names, texts, options, inside),)

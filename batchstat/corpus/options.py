@@ -223,15 +223,9 @@ class CorpusOptions:
     @property
     def content(self) -> Content:
         """Kind of content in the counted columns."""
-        if self.completion_column:
-            return "completion"
-        if self.messages_column:
-            return "messages"
-        if self.words_column:
-            return "words"
-        if self.tokens_column:
-            return "tokens"
-        return "length" if self.length_column else "text"
+        # Text, the first kind, is the content if no option names a column of another.
+        text, *others = get_args(Content)
+        return next((kind for kind in others if getattr(self, f"{kind}_column")), text)
 
     @property
     def may_hold_chats(self) -> bool:
