@@ -1,6 +1,6 @@
 """Check the values of a chunk: its content."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ class ChunkContent:
                     expected = f"{column!r} is {kind_of(value)} where text is expected"
                     self.reject(i, f"{expected}{_hint(column, value)}")
                     texts[i] = ""
-        return self._as_arrow(texts)
+        return self._as_arrow(texts, range(len(texts)))
 
     def holds_lists(self, column: str) -> bool:
         """Return whether a column holds lists, such as chats, rather than texts.
@@ -184,19 +184,10 @@ class ChunkContent:
                 self.bad.setdefault(i, BLANK)
             elif not self._reject_long(i, _text_bytes(value)) and i not in self.bad:
                 lists[i] = value
-        offsets = offsets_from_sizes(np.array([len(each) for each in lists], dtype=np.int64))
-        return Words(self._words_as_arrow(lists), offsets)
-
-    def _words_as_arrow(self, lists: list[list[str]]) -> pa.LargeStringArray:
-        """Return all words; a record with half a surrogate pair is bad, and has empty ones."""
-        try:
-            return pa.array([word for words in lists for word in words], pa.large_string())
-        except UnicodeEncodeError:
-            for i, words in enumerate(lists):
-                if any("\ud800" <= c <= "\udfff" for word in words for c in word):
-                    self.reject(i, "half a surrogate pair, which is not a character", "not_utf8")
-                    lists[i] = [""] * len(words)
-            return pa.array([word for words in lists for word in words], pa.large_string())
+        sizes = np.array([len(each) for each in lists], dtype=np.int64)
+        records = np.repeat(np.arange(len(lists)), sizes).tolist()
+        words = self._as_arrow([word for each in lists for word in each], records)
+        return Words(words, offsets_from_sizes(sizes))
 
     def reject_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
         """Mark records as bad whose list is null, or contains null.
@@ -261,19 +252,20 @@ class ChunkContent:
         """Mark record `i` as bad. If it is bad already, the first reason stays."""
         self.bad.setdefault(i, BadRecord(reason, message))
 
-    def _as_arrow(self, texts: list[str] | list[object]) -> pa.LargeStringArray:
-        """Return texts as an Arrow array; a record with half a surrogate pair is bad."""
+    def _as_arrow(self, texts: list[str], records: Sequence[int]) -> pa.LargeStringArray:
+        """Return texts as an Arrow array; a record with half a surrogate pair is bad, and such a
+        text becomes empty. `records` has the index of the record that each text is of.
+        """
         try:
             return pa.array(texts, pa.large_string())
         except UnicodeEncodeError:
-            encodable: list[object] = []
-            for i, text in enumerate(texts):
+            for at, text in enumerate(texts):
                 # JSON can escape one, such as "\ud800", and UTF-8 has no bytes for it.
-                if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
-                    self.reject(i, "half a surrogate pair, which is not a character", "not_utf8")
-                    text = ""
-                encodable.append(text)
-            return pa.array(encodable, pa.large_string())
+                if any("\ud800" <= c <= "\udfff" for c in text):
+                    message = "half a surrogate pair, which is not a character"
+                    self.reject(records[at], message, "not_utf8")
+                    texts[at] = ""
+            return pa.array(texts, pa.large_string())
 
 
 def _hint(column: str, value: object) -> str:
