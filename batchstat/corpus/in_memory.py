@@ -15,7 +15,7 @@ from batchstat.corpus.formats.columnar import as_chunks, columns_of, top_columns
 from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
-from batchstat.corpus.records_path import is_absent, nested
+from batchstat.corpus.records_path import nested
 from batchstat.errors import InputError, OptionError
 from batchstat.words import short
 
@@ -165,8 +165,7 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
 def _values_inside(series: Any, column: str) -> Column:
     """Return what the objects of a column have at a dotted name; null where they have nothing."""
     path = column.partition(".")[2]
-    found = [nested(value, path) for value in series]
-    return [None if is_absent(value) else value for value in found]
+    return [nested(value, path) for value in series]
 
 
 def _is_deep(value: object) -> bool:

@@ -92,26 +92,21 @@ def with_nested(record: Any, names: Sequence[str]) -> Any:
     """
     if not isinstance(record, dict):
         return record
-    found = {name: nested(record, name) for name in names if name not in record}
+    found = {name: nested(record, name, _ABSENT) for name in names if name not in record}
     found = {name: value for name, value in found.items() if value is not _ABSENT}
     return {**record, **found} if found else record
 
 
-def nested(value: Any, name: str) -> Any:
-    """Return the value at the end of a dotted name; `_ABSENT` if there is none."""
+def nested(value: Any, name: str, otherwise: object = None) -> Any:
+    """Return the value at the end of a dotted name; `otherwise` if there is none."""
     for key in name.split("."):
         if isinstance(value, dict) and key in value:
             value = value[key]
         elif isinstance(value, list) and key.isdecimal() and int(key[:9]) < len(value):
             value = value[int(key[:9])]
         else:
-            return _ABSENT
+            return otherwise
     return value
-
-
-def is_absent(value: Any) -> bool:
-    """Return whether `nested` found nothing."""
-    return value is _ABSENT
 
 
 @dataclass(frozen=True)
