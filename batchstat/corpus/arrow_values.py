@@ -14,7 +14,7 @@ _OTHER_BYTES = 16
 """Bytes of a value that is neither text nor nested."""
 
 
-def _is_any(dtype: pa.DataType, *names: str) -> bool:
+def is_any(dtype: pa.DataType, *names: str) -> bool:
     """Return whether `pa.types.is_…` of any of these names is true of a type."""
     return any(getattr(pa.types, f"is_{name}")(dtype) for name in names)
 
@@ -22,7 +22,7 @@ def _is_any(dtype: pa.DataType, *names: str) -> bool:
 def is_list(dtype: pa.DataType) -> bool:
     """Return whether the values of a type are lists, of any layout."""
     lists = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
-    return _is_any(dtype, *lists)
+    return is_any(dtype, *lists)
 
 
 def decoded_type(dtype: pa.DataType) -> pa.DataType:
@@ -32,7 +32,7 @@ def decoded_type(dtype: pa.DataType) -> pa.DataType:
     while True:
         if isinstance(dtype, pa.BaseExtensionType):
             dtype = dtype.storage_type
-        elif _is_any(dtype, "dictionary", "run_end_encoded"):
+        elif is_any(dtype, "dictionary", "run_end_encoded"):
             dtype = dtype.value_type
         # pyarrow neither measures nor takes views of text (binary_length, take).
         elif pa.types.is_string_view(dtype):
@@ -130,9 +130,9 @@ def decoded_bytes(values: pa.Array) -> Ints:
     if pa.types.is_run_end_encoded(dtype):
         bytes_by_run: Ints = decoded_bytes(values.values)[_run_of_each(values)]
         return bytes_by_run
-    if _is_any(dtype, "string_view", "binary_view"):
+    if is_any(dtype, "string_view", "binary_view"):
         return _view_bytes(values)
-    if _is_any(dtype, "string", "large_string", "binary", "large_binary"):
+    if is_any(dtype, "string", "large_string", "binary", "large_binary"):
         import pyarrow.compute as pc
 
         return as_integers(pc.binary_length(values), null_as=0)
@@ -228,7 +228,7 @@ def _element_ranges(values: pa.Array) -> tuple[Ints, Ints]:
         return begins, begins + dtype.list_size
     offsets: Ints = as_numpy(values.offsets).astype(np.int64)
     # List views may overlap and be in any order, so they store a size beside each offset.
-    if _is_any(dtype, "list_view", "large_list_view"):
+    if is_any(dtype, "list_view", "large_list_view"):
         return offsets, offsets + as_numpy(values.sizes).astype(np.int64)
     # Other lists follow each other: n + 1 offsets, as each list ends where the next one begins.
     return offsets[:-1], offsets[1:]
@@ -236,7 +236,7 @@ def _element_ranges(values: pa.Array) -> tuple[Ints, Ints]:
 
 def holds_text(dtype: pa.DataType) -> bool:
     """Return whether an Arrow column of this type holds text."""
-    return _is_any(decoded_type(dtype), "string", "large_string")
+    return is_any(decoded_type(dtype), "string", "large_string")
 
 
 def can_label(dtype: pa.DataType) -> bool:
@@ -244,7 +244,7 @@ def can_label(dtype: pa.DataType) -> bool:
     numbers = ("integer", "floating", "boolean", "null", "decimal")
     # Intervals are temporal as well, but nothing writes them as text.
     times = ("date", "time", "timestamp", "duration")
-    return holds_text(dtype) or _is_any(decoded_type(dtype), *numbers, *times)
+    return holds_text(dtype) or is_any(decoded_type(dtype), *numbers, *times)
 
 
 def kind_of(value: object) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.arrow_values import can_label, decoded, is_list, kind_of
+from batchstat.corpus.arrow_values import can_label, decoded, is_any, is_list, kind_of
 from batchstat.corpus.chunk_content import ChunkContent, as_list
 from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text, list_text
@@ -42,7 +42,8 @@ def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
             )
         if not is_list(values.type):
             return _label_texts(values)
-        values = values.to_pylist() if _holds_numbers(label_type) else _label_lists(values)
+        are_numbers = is_any(label_type, "integer", "floating", "boolean", "decimal")
+        values = values.to_pylist() if are_numbers else _label_lists(values)
     # From here on, `values` is a list of Python's. Texts and nulls alone need no conversion.
     if set(map(type, values)) <= {str, type(None)}:
         # Raised for half a surrogate pair in a label: below, `_label` finds the record.
@@ -108,13 +109,6 @@ def _label_texts(values: pa.Array) -> pa.Array:
 def _without_empty(labels: pa.LargeStringArray) -> pa.LargeStringArray:
     """Return labels with null for an empty text, which names no class."""
     return pc.if_else(pc.equal(labels, ""), None, labels)
-
-
-def _holds_numbers(dtype: pa.DataType) -> bool:
-    return any(is_kind(dtype) for is_kind in _NUMBERS)
-
-
-_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
 
 
 def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
