@@ -7,6 +7,7 @@ splits; whether a file can be read that way is left to its reader.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 from batchstat.corpus.files.sources import Source
@@ -71,12 +72,9 @@ def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split,
     """
     splits: list[Split] = []
     for source in sources:
-        if source.bytes <= SPLIT_BYTES or not _is_divisible(source, options):
-            splits.append(Split(source))
-            continue
-        for first in range(0, source.bytes, SPLIT_BYTES):
-            stop = first + SPLIT_BYTES
-            splits.append(Split(source, first, stop if stop < source.bytes else None))
+        is_divisible = _is_divisible(source, options)
+        cuts = range(SPLIT_BYTES, source.bytes, SPLIT_BYTES) if is_divisible else ()
+        splits += map(Split, repeat(source), [0, *cuts], [*cuts, None])
     return tuple(splits)
 
 
