@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from batchstat.corpus.bad_records import BadRecord
+from batchstat.corpus.files.opening import OpenSource
 
 Column: TypeAlias = "pa.Array | list[Any]"
 """Values of one column: Arrow's, or Python's as parsed from JSON."""
@@ -74,6 +75,20 @@ class Chunk:
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
     count_before: Callable[[], int] = int
     label_seen: bool | None = True
+
+    @classmethod
+    def read_from(
+        cls,
+        opened: OpenSource,
+        values: Mapping[str, Column],
+        columns: Columns,
+        lines: Sequence[int] | None,
+        bad: Mapping[int, BadRecord],
+        **more: Any,
+    ) -> "Chunk":
+        """Return records of an open source, up to where it is read. `more` has further fields."""
+        before, position = opened.lines_before, opened.position
+        return cls(values, columns, position, lines, bad=bad, count_before=before, **more)
 
     @property
     def size(self) -> int:

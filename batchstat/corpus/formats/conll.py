@@ -89,15 +89,8 @@ def _chunk(opened: OpenSource, options: CorpusOptions, sentences: list[_Sentence
     values: dict[str, list[Any]] = {
         name: [values_of(name, rows) for rows in tables] for name in columns.all
     }
-    return Chunk(
-        values=values,
-        columns=columns,
-        position=opened.position,
-        lines=[first for first, _, _ in sentences],
-        holds="words",
-        bad=bad,
-        count_before=opened.lines_before,
-    )
+    first_lines = [first for first, _, _ in sentences]
+    return Chunk.read_from(opened, values, columns, first_lines, bad, holds="words")
 
 
 def _without_ranges(rows: list[list[str]]) -> list[list[str]]:

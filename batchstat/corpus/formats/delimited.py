@@ -154,14 +154,7 @@ def _chunk(
     }
     for name in set(columns.labels) - set(columns.required):
         values[name] = list(map(label_of_cell, values[name]))
-    return Chunk(
-        values=values,
-        columns=columns,
-        position=opened.position,
-        lines=batch.lines,
-        bad=bad,
-        count_before=opened.lines_before,
-    )
+    return Chunk.read_from(opened, values, columns, batch.lines, bad)
 
 
 def _checked_separator(

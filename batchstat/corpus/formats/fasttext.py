@@ -24,15 +24,9 @@ def read_fasttext(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]
     columns = choose_columns(opened.path, [TEXT, LABEL], [TEXT], options)
     for lines in read_lines(opened):
         texts = lines.texts.to_pylist()
-        values = {
+        both = {
             TEXT: [_LABEL.sub("", text) for text in texts],
             LABEL: [_LABEL.findall(text) or None for text in texts],
         }
-        yield Chunk(
-            values={name: values[name] for name in columns.all},
-            columns=columns,
-            position=opened.position,
-            lines=lines.numbers,
-            bad=lines.bad,
-            count_before=opened.lines_before,
-        )
+        values = {name: both[name] for name in columns.all}
+        yield Chunk.read_from(opened, values, columns, lines.numbers, lines.bad)

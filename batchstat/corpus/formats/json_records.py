@@ -175,17 +175,10 @@ class RecordCollector:
         # it has null there, which is an error.
         if columns.settings and not any(columns.settings in record for record in self._records):
             columns = replace(columns, settings=None)
-        chunk = Chunk(
-            values={name: [record.get(name) for record in self._records] for name in columns.all},
-            columns=columns,
-            position=self._opened.position,
-            lines=lines,
-            bad=self._bad,
-            count_before=self._opened.lines_before,
-            label_seen=None if self._columns is None else self._label_seen,
-        )
-        self._records, self._bad = [], {}
-        return chunk
+        values = {name: [record.get(name) for record in self._records] for name in columns.all}
+        label_seen = None if self._columns is None else self._label_seen
+        bad, self._records, self._bad = self._bad, [], {}
+        return Chunk.read_from(self._opened, values, columns, lines, bad, label_seen=label_seen)
 
 
 def reason_of(error: Exception, unit: str = "column", first: int = 1) -> str:

@@ -30,14 +30,8 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             head = lines.texts.slice(0, _HEAD_LINES).to_pylist()
             if look := _looks_like(head, opened.split.source):
                 raise InputError(f"{opened.path} {look}, or txt if every line is a text")
-        yield Chunk(
-            values={"": lines.texts},
-            columns=Columns(("",)),
-            position=opened.position,
-            lines=lines.numbers,
-            bad=lines.bad,
-            count_before=opened.lines_before,
-        )
+        columns = Columns(("",))
+        yield Chunk.read_from(opened, {"": lines.texts}, columns, lines.numbers, lines.bad)
 
 
 _HEAD_LINES = 500
