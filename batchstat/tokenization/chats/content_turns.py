@@ -8,7 +8,6 @@ Source: `_tokenize_single_prompt` and `_find_turn_from_text` of
 src/axolotl/prompt_strategies/chat_template.py, axolotl 0.19.
 """
 
-from bisect import bisect
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,6 +16,7 @@ import numpy as np
 
 from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
+from batchstat.tokenization.chats.prompts import n_shared
 from batchstat.tokenization.token_positions import Tokens, tokens_of
 
 _OTHERS = ("[[dummy_message]]", "zzdummymessagezz")
@@ -109,19 +109,11 @@ def _changed_range(text: str, others: list[str]) -> tuple[int, int]:
     """
     begin, end = len(text), 0
     for other in others:
-        shorter_size = min(len(text), len(other))
-        n_before = _n_shared(text, other, shorter_size)
+        n_before = n_shared(text, other)
         # A character that is shared before the difference is not shared after it, too.
-        n_after = _n_shared(text[::-1], other[::-1], shorter_size - n_before)
+        n_after = n_shared(text[n_before:][::-1], other[n_before:][::-1])
         begin, end = min(begin, n_before), max(end, len(text) - n_after)
     return begin, end
-
-
-def _n_shared(text: str, other: str, limit: int) -> int:
-    """Return how many of the first `limit` characters two texts share before they differ."""
-    # A binary search for the first size at which their beginnings differ: comparing slices is much
-    # faster in Python than comparing characters one by one.
-    return bisect(range(1, limit + 1), 0, key=lambda size: text[:size] != other[:size])
 
 
 def _end_after(stop: int, text: str, tokens: Tokens, ends: frozenset[str]) -> int | None:
