@@ -126,7 +126,4 @@ def _file(state: str | None) -> Path | None:
 
 
 def _digest(*parts: bytes) -> bytes:
-    digest = hashlib.blake2b(digest_size=32)
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest().encode()
+    return hashlib.blake2b(b"".join(parts), digest_size=32).hexdigest().encode()
