@@ -170,9 +170,7 @@ def _as_written(message: Any, shown_as: str, kept_format: str) -> Message:
     # What is no object is left to `_require_keys`, which raises.
     if kept_format == "sharegpt" and isinstance(message, dict):
         fields = {key: value for key, value in message.items() if key not in _OPENAI_NAMES}
-        for key, openai_name in _OPENAI_NAMES.items():
-            if key in message:
-                fields[openai_name] = message[key]
+        fields |= {name: message[key] for key, name in _OPENAI_NAMES.items() if key in message}
     _require_keys(("role",), fields, shown_as)
     if not isinstance(fields["role"], str):
         raise ChatError(f"{shown_as} has the role {short(fields['role'])}, which is not text")
