@@ -237,16 +237,14 @@ class Tokenizer:
         before = offsets_from_sizes(own[word_of_each])  # tokens before each word of the block
         offsets = content.offsets
         tokens: Ints = before[offsets[1:]] - before[offsets[:-1]] + self.special_tokens_per_sample
-        if failed:
-            is_failed = np.isin(word_of_each, list(failed))
-            for i in range(len(content)):
-                words = word_of_each[offsets[i] : offsets[i + 1]]
-                if is_failed[offsets[i] : offsets[i + 1]].any():
-                    error = next(failed[word] for word in words.tolist() if word in failed)
-                    if on_error is None:
-                        raise error
-                    on_error(i, error)
-                    tokens[i] = -1
+        for i in range(len(content)) if failed else ():
+            words = word_of_each[offsets[i] : offsets[i + 1]].tolist()
+            error = next((failed[word] for word in words if word in failed), None)
+            if error is not None:
+                if on_error is None:
+                    raise error
+                on_error(i, error)
+                tokens[i] = -1
         return _counted(tokens)
 
     def _count_chats(
