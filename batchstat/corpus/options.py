@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, get_args
 
 from batchstat.corpus.chat import CHAT_FORMATS
-from batchstat.corpus.records_path import RecordsPath
+from batchstat.corpus.records_path import steps_of
 from batchstat.errors import OptionError
 from batchstat.parameters import check_fields, documented, listed, option
 from batchstat.words import short
@@ -308,7 +308,7 @@ def _check_text_options(options: CorpusOptions) -> None:
                 "cp1252, utf-16 or gb18030"
             ) from None
     if options.records is not None:
-        RecordsPath.parse(options.records)
+        steps_of(options.records)
     if options.separator is not None:
         separator = {"\\t": "\t", "tab": "\t"}.get(options.separator, options.separator)
         if len(separator) != 1 or separator in '"\r\n\\':

@@ -13,49 +13,30 @@ _ABSENT = object()
 _MOST_STEPS = 20
 
 
-@dataclass(frozen=True)
-class RecordsPath:
-    """Where the samples of a JSON value are.
+def steps_of(path: str) -> list[str]:
+    """Parse where the samples of a JSON value are: a path such as `data`, `data[].paragraphs[]` or
+    `[]`. Returns its keys, and `EACH`; the last is `EACH`.
 
-    Attributes:
-        steps: keys, and `EACH`; the last is `EACH`.
+    Raises:
+        OptionError: a key is empty, or the path has too many steps.
     """
-
-    steps: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, text: str) -> "RecordsPath":
-        """Parse a path such as `data`, `data[].paragraphs[].qas[]` or `[]`.
-
-        Raises:
-            OptionError: a key is empty, or the path has too many steps.
-        """
-        steps: list[str] = []
-        for part in text.split("."):
-            key = part.rstrip("[]")
-            lists = part[len(key) :]
-            is_first = not steps
-            if lists.replace(EACH, "") or (not key and not (is_first and lists)):
-                raise OptionError(
-                    f"records={short(text)}",
-                    "must be keys with dots between them, and [] behind "
-                    "those of lists, as in data[].paragraphs[].qas[]",
-                )
-            steps += [key] if key else []
-            steps += [EACH] * (len(lists) // len(EACH))
-        steps += [] if steps[-1] == EACH else [EACH]
-        if len(steps) > _MOST_STEPS:
-            raise OptionError(f"records={short(text)}: has more than {_MOST_STEPS} steps")
-        return cls(tuple(steps))
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys before the first list."""
-        return self.steps[: self.steps.index(EACH)]
-
-    def within(self) -> tuple[str, ...]:
-        """Return the steps from an element of the first list."""
-        return self.steps[self.steps.index(EACH) + 1 :]
+    steps: list[str] = []
+    for part in path.split("."):
+        key = part.rstrip("[]")
+        lists = part[len(key) :]
+        is_first = not steps
+        if lists.replace(EACH, "") or (not key and not (is_first and lists)):
+            raise OptionError(
+                f"records={short(path)}",
+                "must be keys with dots between them, and [] behind "
+                "those of lists, as in data[].paragraphs[].qas[]",
+            )
+        steps += [key] if key else []
+        steps += [EACH] * (len(lists) // len(EACH))
+    steps += [] if steps[-1] == EACH else [EACH]
+    if len(steps) > _MOST_STEPS:
+        raise OptionError(f"records={short(path)}: has more than {_MOST_STEPS} steps")
+    return steps
 
 
 def expanded(value: object, steps: Sequence[str]) -> Iterator[object]:

@@ -11,7 +11,7 @@ from batchstat.corpus.formats.json_object import SizedRecord, records_of_object
 from batchstat.corpus.formats.json_records import RecordCollector, reason_of
 from batchstat.corpus.formats.json_text import JsonText
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.records_path import EACH, RecordsPath, expanded
+from batchstat.corpus.records_path import EACH, expanded, steps_of
 from batchstat.errors import InputError
 
 _CHUNK_CHARS = 8 << 20
@@ -68,18 +68,20 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
     Raises:
         InputError: there are none, or the file goes on after its value.
     """
-    at = RecordsPath.parse(records or EACH)
+    steps = steps_of(records or EACH)
+    # The keys before the first list, and the steps from one of its elements.
+    keys, within = steps[: steps.index(EACH)], steps[steps.index(EACH) + 1 :]
     if records is None:
         _open_mark(path, text, "[", "is not a JSON array")
-    _enter(path, text, at)
+    _enter(path, text, keys)
     elements = _elements(path, text)
-    yield from _within(path, elements, at) if at.within() else elements
-    _leave(path, text, len(at.keys))
+    yield from _within(path, elements, within) if within else elements
+    _leave(path, text, len(keys))
     if text.mark():
         raise InputError(f"{path}: something follows the end of the array", "use one per file")
 
 
-def _within(path: str, elements: Iterable[SizedRecord], at: RecordsPath) -> Iterator[SizedRecord]:
+def _within(path: str, elements: Iterable[SizedRecord], steps: list[str]) -> Iterator[SizedRecord]:
     """Yield the records inside of elements. Raise InputError if no element has any."""
     is_empty, found = True, False
     for element, size in elements:
@@ -87,21 +89,21 @@ def _within(path: str, elements: Iterable[SizedRecord], at: RecordsPath) -> Iter
         if size > MOST_RECORD_BYTES:
             yield element, size
             continue
-        for record in expanded(element, at.within()):
+        for record in expanded(element, steps):
             yield record, size
             size, found = 0, True  # of an element that holds several, the first one has its size
     if not (found or is_empty):
-        inside = "".join(each if each == EACH else f".{each}" for each in at.within())
+        inside = "".join(each if each == EACH else f".{each}" for each in steps)
         raise InputError(f"{path}: its elements have nothing at {inside}", "check --records")
 
 
-def _enter(path: str, text: JsonText, at: RecordsPath) -> None:
+def _enter(path: str, text: JsonText, keys: list[str]) -> None:
     """Move to the list, or the object, whose elements are read.
 
     Raises:
         InputError: a key is not there, or its value is neither.
     """
-    for key in at.keys:
+    for key in keys:
         names: list[str] = []
         _open_mark(path, text, "{", f"has no {key!r}")
         while (name := _next_key(path, text)) not in (key, None):

@@ -13,7 +13,7 @@ from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.formats.json_records import RecordCollector, reason_of
 from batchstat.corpus.lines import Lines, read_lines
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.records_path import RecordsPath, expanded
+from batchstat.corpus.records_path import expanded, steps_of
 from batchstat.errors import InputError
 from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.storage.sealed_records import unique_keys
@@ -37,7 +37,7 @@ def read_jsonl(
             head, by which a later split chooses its columns.
     """
     collector = RecordCollector(opened, options)
-    steps = () if options.records is None else RecordsPath.parse(options.records).steps
+    steps = () if options.records is None else steps_of(options.records)
     # A later split reads the columns that the first one does: those that the first good record of
     # the file chooses.
     is_later_split = opened.split.first > 0
