@@ -64,12 +64,9 @@ class ChunkContent:
         """
         values = self.values(column)
         if isinstance(values, pa.Array):
-            # The type is that of all values: no record of the file would be good.
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
-                raise InputError(
-                    f"{self.locate(0)}: column {column!r} is {values.type} where text is expected"
-                    f"{_hint(column, next(iter(values.slice(0, 1).to_pylist()), None))}"
-                )
+                hint = _hint(column, next(iter(values.slice(0, 1).to_pylist()), None))
+                raise self.wrong_type(column, values, f"text is expected{hint}")
             for i in _positions_of_nulls(values):
                 self.reject(i, f"{column!r} is null where text is expected")
             texts_or_nulls = values.cast(pa.large_string())
@@ -146,10 +143,7 @@ class ChunkContent:
             id_type = decoded_type(values.type.value_type)
             # Lists that are all empty, or all null, may have elements of the type null.
             if not (pa.types.is_integer(id_type) or pa.types.is_null(id_type)):
-                raise InputError(
-                    f"{self.locate(0)}: column {column!r} is {values.type} where lists of token "
-                    "ids are expected"
-                )
+                raise self.wrong_type(column, values, "lists of token ids are expected")
             self.reject_nulls(values, column, "a list of token ids")
             return as_integers(pc.list_value_length(values), null_as=0)
         # Lists as parsed from JSON, or an Arrow column without lists, whose records are all bad.
@@ -170,10 +164,7 @@ class ChunkContent:
         if isinstance(values, pa.Array) and is_list(values.type):
             word_type = decoded_type(values.type.value_type)
             if not (holds_text(word_type) or pa.types.is_null(word_type)):
-                raise InputError(
-                    f"{self.locate(0)}: column {column!r} is {values.type} where lists of words "
-                    "are expected"
-                )
+                raise self.wrong_type(column, values, "lists of words are expected")
         lists: list[list[str]] = [[] for _ in range(self._chunk.size)]
         for i, value in enumerate(as_list(values)):
             if not isinstance(value, list):
@@ -241,6 +232,13 @@ class ChunkContent:
             return texts
         is_long = pa.array([self._reject_long(i, int(size)) for i, size in enumerate(sizes)])
         return type(texts)(*(pc.if_else(is_long, "", side) for side in texts.sides))
+
+    def wrong_type(self, column: str, values: pa.Array, expected: str) -> InputError:
+        """Return the error for an Arrow column of a type with which no record of the file is good.
+
+        `expected` says what should be there, such as `text is expected`.
+        """
+        return InputError(f"{self.locate(0)}: column {column!r} is {values.type} where {expected}")
 
     def _reject_long(self, i: int, size: int) -> bool:
         """Return whether the text of record `i` has too many bytes, `size`; if so, it is bad."""

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from batchstat.corpus.arrow_values import can_label, decoded, is_any, is_list, kind_of
 from batchstat.corpus.chunk_content import ChunkContent, as_list
-from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text, list_text
 from batchstat.words import short
 
@@ -36,10 +35,8 @@ def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
     if isinstance(values, pa.Array):
         label_type = values.type.value_type if is_list(values.type) else values.type
         if not can_label(label_type):
-            raise InputError(
-                f"{content.locate(0)}: column {column!r} is {values.type} where a label is "
-                "expected: text, a number, a boolean, or a list of them"
-            )
+            expected = "a label is expected: text, a number, a boolean, or a list of them"
+            raise content.wrong_type(column, values, expected)
         if not is_list(values.type):
             return _label_texts(values)
         are_numbers = is_any(label_type, "integer", "floating", "boolean", "decimal")

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from batchstat.corpus.arrow_values import as_integers, decoded, decoded_type, is_list, kind_of
 from batchstat.corpus.chunk_content import ChunkContent
-from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
 
@@ -94,9 +93,7 @@ def _flatten_arrow_lists(content: ChunkContent, lists: pa.Array, column: str) ->
     dtype = decoded_type(lists.type.value_type)
     # Lists that are all empty may have values of the type null.
     if not (pa.types.is_integer(dtype) or pa.types.is_boolean(dtype) or pa.types.is_null(dtype)):
-        raise InputError(
-            f"{content.locate(0)}: column {column!r} is {lists.type} where {_EXPECTED} is expected"
-        )
+        raise content.wrong_type(column, lists, f"{_EXPECTED} is expected")
     content.reject_nulls(lists, column, _EXPECTED)
     return (
         as_integers(decoded(pc.list_flatten(lists)), null_as=0),
