@@ -12,9 +12,9 @@ from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.formats.delimited_records import (
     SEPARATORS,
-    SHOWN_SEPARATORS,
     Dialect,
     Records,
+    other_separator,
     quoted_records,
     unquoted_records,
 )
@@ -172,10 +172,7 @@ def _checked_separator(
         count = header.count(other)
         # The text of a record may have more of them, where it is quoted.
         if count and all(line.count(other) >= count for line in lines):
-            shown = SHOWN_SEPARATORS.get(other, f"'{other}'")
-            raise InputError(
-                f"{path}: its header is one column, {short(header)}", f"pass --separator {shown}"
-            )
+            raise other_separator(f"{path}: its header is one column, {short(header)}", other)
     return chain([first], records) if first else records
 
 

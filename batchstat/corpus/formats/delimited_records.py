@@ -125,14 +125,17 @@ def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None
     # A text may have such quotes in it, which say nothing: the first field has to be quoted.
     for other in SEPARATORS if first.startswith('"') else ():
         if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
-            shown = SHOWN_SEPARATORS.get(other, f"'{other}'")
-            raise InputError(
-                f"{path}: its first line has other fields", f"pass --separator {shown}"
-            )
+            raise other_separator(f"{path}: its first line has other fields", other)
 
 
-SEPARATORS, SHOWN_SEPARATORS = (",", ";", "\t", "|"), {"\t": "tab"}
-"""What separates fields in files that people have, and how messages write it."""
+SEPARATORS = (",", ";", "\t", "|")
+"""What separates fields in files that people have."""
+
+
+def other_separator(problem: str, separator: str) -> InputError:
+    """Return the error for a file in which another character separates the fields."""
+    shown = "tab" if separator == "\t" else f"'{separator}'"
+    return InputError(problem, f"pass --separator {shown}")
 
 
 def _has_blanks(lines: Sequence[str], delimiter: str) -> bool:
