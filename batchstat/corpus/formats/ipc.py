@@ -37,19 +37,16 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
     """
     file.seek(0)
     is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
-    size = file.seek(0, io.SEEK_END)
+    stop, batch_count = file.seek(0, io.SEEK_END), None
+    file.seek(0)
     # A file is a stream between a magic and a footer, which says how many batches there are. After
     # the footer come its size, in 4 bytes, and the magic again.
     if is_file:
-        file.seek(0)
         batch_count = pa.ipc.open_file(file).num_record_batches
-        file.seek(size - _BYTES_AFTER_FOOTER)
-        footer_bytes = int.from_bytes(file.read(4), "little")
+        stop = file.seek(stop - _BYTES_AFTER_FOOTER)
+        stop -= int.from_bytes(file.read(4), "little")
         file.seek(_BYTES_BEFORE_STREAM)
-        streams = _Streams(file, size - _BYTES_AFTER_FOOTER - footer_bytes, path, batch_count)
-    else:
-        file.seek(0)
-        streams = _Streams(file, stop=size, path=path, batch_count=None)
+    streams = _Streams(file, stop, path, batch_count)
     return streams.schema, streams.batches()
 
 
