@@ -65,17 +65,16 @@ def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
         raise InputError(
             f"tokenizer {name!r} cannot be loaded: {reason}", "check the path"
         ) from None
-    if is_file:
-        return _from_file(name) if fresh else _remembered(name, _from_file)
     # `tokenizer.json` would be a valid name on the hub, but is meant as a file, which is missing.
     is_hub_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
     # For an empty name, `path` is the working folder, which nobody meant.
-    if not name or not (is_folder or is_hub_name):
+    if not name or not (is_file or is_folder or is_hub_name):
         raise MissingError(
             f"tokenizer {name!r}: no such file or folder",
             f"check the path, or use the built-in one: --tokenizer {builtin.NAME}",
         )
-    return _from_transformers(name) if fresh else _remembered(name, _from_transformers)
+    load = _from_file if is_file else _from_transformers
+    return load(name) if fresh else _remembered(name, load)
 
 
 def recalled(name: str) -> Tokenizer | None:
