@@ -155,13 +155,11 @@ def _decoded(opened: OpenSource) -> Iterator[str]:
     offset = 0
     while True:
         data = opened.stream.read(_PIECE_BYTES)
-        # The decoder may hold the first bytes of a character that the last piece cut in two.
-        held_bytes = len(decoder.getstate()[0])
         try:
             text = decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
-            # The error counts from the bytes that were held.
-            bad_offset = offset - held_bytes + error.start
+            # `error.object` may begin with bytes of a character that the last piece cut in two.
+            bad_offset = offset + len(data) - len(error.object) + error.start
             bad_byte = error.object[error.start]
             raise InputError(f"{opened.path}: {not_utf8(bad_offset, bad_byte)}") from None
         if not data:
