@@ -9,6 +9,7 @@ that reads the whole vocabulary of some tokenizers.
 import json
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -66,11 +67,9 @@ class EngineCounter(Shortcut):
         if not engine_admits(self._backend):
             return
         definition = self._backend.to_str()
-        try:
-            with panics_as_errors():
-                self._engine = _load(definition)
-        except Exception:  # not installed, or it refuses the definition, by any exception
-            self._engine = None
+        # It is not installed, or refuses the definition, by any exception.
+        with suppress(Exception), panics_as_errors():
+            self._engine = _load(definition)
 
     def expect(self, bytes_: int) -> None:
         """Begin to load the engine, on a thread, if that pays for `bytes_` of text to come."""
