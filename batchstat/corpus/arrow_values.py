@@ -1,12 +1,12 @@
 """Decode the values of Arrow columns in any encoding, and estimate how much memory that takes."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from batchstat.corpus.chat import parsed_text
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
@@ -76,7 +76,7 @@ def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
     Returns None if the type, at any depth of lists and structs, has no field of JSON text.
     """
     if getattr(dtype, "extension_name", "") == "arrow.json":
-        return _parse_text
+        return parsed_text
     if is_list(dtype):
         parse_item = _json_parser(dtype.value_type)
         if parse_item is None:
@@ -94,14 +94,6 @@ def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
         return parsed
 
     return parse_struct if parsers else None
-
-
-def _parse_text(text: str) -> Any:
-    """Return the value of JSON text; the text itself if it is not valid JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def decoded_bytes(values: pa.Array) -> Ints:

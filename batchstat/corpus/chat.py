@@ -108,7 +108,7 @@ def inputs_from_tools(tools: object) -> TemplateInputs:
         tools: value of the chat's tools column: a list of objects, or its JSON text; None if there
             are no tools.
     """
-    tools = _parsed_tools(tools)
+    tools = parsed_text(tools)
     # Files write a chat without tools in several ways.
     if tools is None or tools in ("", [], {}):
         return NO_INPUTS
@@ -126,7 +126,7 @@ def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
             are no tools.
         settings: value of its `SETTINGS_COLUMN`: an object with further names for the template.
     """
-    tools = _parsed_tools(tools)
+    tools = parsed_text(tools)
     if not isinstance(settings, dict):
         message = f"{SETTINGS_COLUMN!r} is {short(settings)} where an object is expected"
         return TemplateInputs(wrong=message)
@@ -142,12 +142,12 @@ def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
     return TemplateInputs(wrong=message)
 
 
-def _parsed_tools(tools: object) -> object:
-    """Return tools that are JSON text as its value; all others, and invalid JSON, as they are."""
-    if isinstance(tools, str):
+def parsed_text(value: Any) -> Any:
+    """Return JSON text as its value; text that is not valid JSON, and all else, as it is."""
+    if isinstance(value, str):
         with suppress(ValueError, RecursionError):
-            return json.loads(tools)
-    return tools
+            return json.loads(value)
+    return value
 
 
 def _are_tools(tools: object) -> TypeGuard[list[Tool]]:
