@@ -22,7 +22,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.counting.engine_counter import EngineCounter
 from batchstat.tokenization.counting.engine_gate import keeps_bytes
 from batchstat.tokenization.counting.safe_cuts import definition_of_part
-from batchstat.tokenization.counting.separable import Definition
+from batchstat.tokenization.counting.separable import Definition, steps_of
 
 _SPACE = "\u0120"
 """The character that stands for a space in entries of byte-level BPE."""
@@ -256,7 +256,8 @@ class TokenLocator:
     @cached_property
     def _trimming_steps(self) -> list[Definition]:
         """The steps of the post-processor that leave spaces around a word out of its token."""
-        return _steps_that_trim(definition_of_part(self.backend.post_processor))
+        steps = steps_of(definition_of_part(self.backend.post_processor), "processors")
+        return [step for step in steps if step.get("trim_offsets")]
 
     @cached_property
     def _byte_sizes(self) -> Ints:
@@ -303,12 +304,6 @@ class TokenLocator:
     @property
     def _entries(self) -> dict[str, int]:
         return self.backend.get_vocab(with_added_tokens=False)
-
-
-def _steps_that_trim(part: Definition) -> list[Definition]:
-    """Return the steps of a post-processor that trim offsets; a Sequence has inner ones."""
-    steps = [each for inner in part.get("processors", []) for each in _steps_that_trim(inner)]
-    return [*steps, *([part] if part.get("trim_offsets") else [])]
 
 
 def _table(numbers: dict[int, int]) -> Ints:

@@ -13,7 +13,7 @@ from typing import Any
 import tokenizers
 
 from batchstat.tokenization.counting.safe_cuts import definition_of_part
-from batchstat.tokenization.counting.separable import Definition
+from batchstat.tokenization.counting.separable import Definition, steps_of
 
 _PROBES = ("a", "e i o u", "The 1st, 2nd and 3rd of them.")
 """Test texts: a letter, some words, and a sentence with digits."""
@@ -44,14 +44,16 @@ def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
     """Return whether every template of a post-processor has each of the texts exactly once.
 
     Args:
-        part: the definition of the post-processor, or of one of its steps.
+        part: the definition of the post-processor.
         kind: `single` or `pair`, the template.
         texts: the names of the texts in this template: A, or A and B.
     """
-    if part.get("type") == "TemplateProcessing":
-        pieces = [piece["Sequence"]["id"] for piece in part[kind] if "Sequence" in piece]
-        return sorted(pieces) == texts
-    return all(_keeps_texts(step, kind, texts) for step in part.get("processors", []))
+    steps = steps_of(part, "processors")
+    templates = [step[kind] for step in steps if step["type"] == "TemplateProcessing"]
+    return all(
+        sorted(piece["Sequence"]["id"] for piece in template if "Sequence" in piece) == texts
+        for template in templates
+    )
 
 
 def _count_special(backend: tokenizers.Tokenizer, sides: int) -> int | None:

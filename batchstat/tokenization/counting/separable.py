@@ -65,7 +65,7 @@ def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> by
         normalizer: the definition of the normalizer.
         splits_at_whitespace: whether the pre-tokenizer drops whitespace before anything else.
     """
-    steps = _steps(normalizer)
+    steps = steps_of(normalizer, "normalizers")
     maps = _precompiled_maps(steps)
     # A Replace of runs of spaces by the mark may only be the last step: later steps would see a
     # right side that begins with the mark, and are proven only for one that begins with a space.
@@ -85,7 +85,8 @@ def keeps_line_ends(normalizer: Definition) -> bool:
 
     All steps that `valid_before_space` accepts leave them so, except maps: these are tried.
     """
-    maps, texts = _precompiled_maps(_steps(normalizer)), [f"_{end}_" for end in "\t\n\r"]
+    maps = _precompiled_maps(steps_of(normalizer, "normalizers"))
+    texts = [f"_{end}_" for end in "\t\n\r"]
     return all(each.normalize_str(text)[1:-1].isspace() for each in maps for text in texts)
 
 
@@ -98,13 +99,13 @@ def _precompiled_maps(steps: list[Definition]) -> list[Any]:
     ]
 
 
-def _steps(normalizer: Definition) -> list[Definition]:
-    """Return the steps of a normalizer, with those of its Sequences in their place."""
-    if not normalizer:
-        return []
-    if normalizer["type"] == "Sequence":
-        return [step for part in normalizer["normalizers"] for step in _steps(part)]
-    return [normalizer]
+def steps_of(part: Definition, kind: str) -> list[Definition]:
+    """Return the steps of a component, with those of its Sequences in their place; `kind` is what a
+    Sequence calls them, such as `normalizers`.
+    """
+    if kind in part:
+        return [step for inner in part[kind] for step in steps_of(inner, kind)]
+    return [part] if part else []
 
 
 def _replacement(step: Definition) -> tuple[Any, Any]:
