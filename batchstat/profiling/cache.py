@@ -24,10 +24,9 @@ from batchstat.storage.addresses import (
     as_os_errors,
     as_path,
     check_regular,
-    move,
     read_bytes,
-    temporary_beside,
     try_writing,
+    write_whole,
 )
 from batchstat.storage.machine import BASE_ENDING
 from batchstat.storage.sealed_records import decoded
@@ -190,13 +189,10 @@ class CountCache:
         """Write a file completely or not at all. Raise OSError on failure."""
         target = self.folder / name
         with as_os_errors(self.address):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with temporary_beside(target) as temporary:
-                temporary.write_bytes(content)
-                if not is_remote(target) and target.is_dir():
-                    # Nothing can be renamed to a folder's name; it is moved aside, not deleted.
-                    target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
-                move(temporary, target)
+            if not is_remote(target) and target.is_dir():
+                # Nothing can be renamed to a folder's name; it is moved aside, not deleted.
+                target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
+            write_whole(target, content)
 
     def refusal(self, what: str, error: OSError) -> BatchstatError:
         """Return the error that says that `what` cannot be stored, and why."""

@@ -190,6 +190,14 @@ def temporary_beside(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file completely or not at all, and the folders that it is in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_beside(path) as temporary:
+        temporary.write_bytes(content)
+        move(temporary, path)
+
+
 def try_writing(folder: Path) -> None:
     """Find out whether files can be written to a folder, by creating it and, for a moment, a file.
 

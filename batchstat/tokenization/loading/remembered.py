@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from batchstat._version import __version__
-from batchstat.storage.addresses import move, temporary_beside
+from batchstat.storage.addresses import write_whole
 from batchstat.storage.machine import cache_folder
 from batchstat.tokenization.loading.backend import Known
 from batchstat.tokenization.tokenizer import ChatFacts
@@ -82,11 +82,8 @@ def remember(state: str | None, known: Known) -> None:
     definition = facts.pop("definition").encode()
     facts_line = json.dumps(facts).encode()
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_beside(file) as temporary:
-            lines = (_digest(facts_line, definition), facts_line, definition)
-            temporary.write_bytes(b"\n".join(lines))
-            move(temporary, file)
+        lines = (_digest(facts_line, definition), facts_line, definition)
+        write_whole(file, b"\n".join(lines))
 
 
 class _UnderDevelopmentError(Exception):
