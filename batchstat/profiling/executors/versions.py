@@ -1,10 +1,9 @@
 """Versions that must be identical wherever splits of one corpus are counted."""
 
 import platform
-from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
+
+from batchstat.storage.installed import installed_versions
 
 _LIBRARIES = ("batchstat", "fastokens", "pyarrow", "tokenizers", "transformers")
 
@@ -14,11 +13,8 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that counts depend on, as this process has
     them.
     """
-    installed = {"python": ".".join(platform.python_version_tuple()[:2])}
-    for name in _LIBRARIES:
-        with suppress(PackageNotFoundError):
-            installed[name] = version_of(name)
-    return installed
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"python": python, **installed_versions(_LIBRARIES)}
 
 
 def different_versions(others: dict[str, str]) -> str:

@@ -3,11 +3,11 @@
 import json
 import unicodedata
 from collections.abc import Mapping
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from batchstat.storage.installed import installed_versions
 from batchstat.tokenization.encoder import Encoder, TextEncoder
 from batchstat.tokenization.loading.state_digest import state_digest
 from batchstat.tokenization.tokenizer import Tokenizer
@@ -87,10 +87,7 @@ def _definition(tokenizer: Any) -> str:
     attributes.pop("name_or_path", None)  # it, too, only says where the tokenizer was found
     settings = {key: value for key, value in settings.items() if key not in _ORIGIN_SETTINGS}
     state = {"class": type(tokenizer), "attributes": attributes, "settings": settings}
-    versions = {"unicode": unicodedata.unidata_version}
-    for library in _LIBRARIES:
-        with suppress(PackageNotFoundError):
-            versions[library] = version(library)
+    versions = {"unicode": unicodedata.unidata_version, **installed_versions(_LIBRARIES)}
     digest = state_digest(state, _folders(attributes | settings))
     return json.dumps({"state": digest, "versions": versions})
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from batchstat._version import __version__
 from batchstat.storage.addresses import write_whole
+from batchstat.storage.installed import installed_versions
 from batchstat.storage.machine import cache_folder
 from batchstat.tokenization.loading.backend import Known
 from batchstat.tokenization.tokenizer import ChatFacts
@@ -93,13 +93,10 @@ class _UnderDevelopmentError(Exception):
 @cache
 def _versions() -> tuple[str, ...]:
     """Return the libraries that load tokenizers, with their versions."""
-    found = []
-    for library in _LIBRARIES:
-        with suppress(PackageNotFoundError):
-            if ".dev" in version(library):
-                raise _UnderDevelopmentError
-            found.append(f"{library} {version(library)}")
-    return tuple(found)
+    versions = installed_versions(_LIBRARIES)
+    if any(".dev" in version for version in versions.values()):
+        raise _UnderDevelopmentError
+    return tuple(f"{library} {version}" for library, version in versions.items())
 
 
 def _contents(path: Path) -> Iterator[str]:
