@@ -1,6 +1,7 @@
 """Tokenizers that count by being called, such as those written in Python."""
 
 import json
+import os
 import unicodedata
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -98,12 +99,7 @@ def _folders(values: dict[str, Any]) -> set[str]:
     They are left out of the digest: the same tokenizer may be in another folder elsewhere.
     """
     paths = [value for value in values.values() if isinstance(value, str)]
-    folders = {path.removesuffix(Path(path).name) for path in paths if _is_file(path)}
+    # Not Path.is_file, which raises for some texts that are no paths.
+    found = filter(os.path.isfile, paths)
+    folders = {path.removesuffix(Path(path).name) for path in found}
     return folders - {""}  # a file in the working folder has no folder in its path
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # a text that is not a path
-        return False
