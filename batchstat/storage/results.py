@@ -81,20 +81,15 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
         yield
         return
     created: list[Path] = []
-    lock = None
-    try:
+    with ExitStack() as ending:
+        # Last of all: if nothing was written, the run leaves no empty folders behind.
+        ending.callback(_remove_empty, created)
         with _refused(folder, remedy):
-            lock = _lock_folder(folder, created, remedy)
+            ending.enter_context(_lock_folder(folder, created, remedy))
         yield
-    finally:
-        # Closing its file descriptor releases the lock.
-        if lock is not None:
-            os.close(lock)
-        # If nothing was written, the run leaves no empty folders behind.
-        _remove_empty(created)
 
 
-def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
+def _lock_folder(folder: Path, created: list[Path], remedy: str) -> ExitStack:
     """Create the folder and lock it, waiting for other runs.
 
     Args:
@@ -103,7 +98,7 @@ def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
         remedy: end of the message if the folder cannot be created.
 
     Returns:
-        The file descriptor that holds the lock; None if the system cannot lock folders.
+        What releases the lock when it is closed; it does nothing if the system cannot lock folders.
     """
     while True:
         created += _make_folder(folder, remedy)
@@ -113,8 +108,9 @@ def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
             lock = os.open(folder, os.O_RDONLY)
         # Windows has no fcntl, and a folder that may not be read cannot be opened.
         except (ImportError, OSError):
-            return None
-        # The descriptor is closed on every way out, except where `pop_all` cancels this.
+            return ExitStack()
+        # Closing its descriptor releases the lock: on every way out, except where `pop_all` moves
+        # that to the caller.
         with ExitStack() as closing:
             closing.callback(os.close, lock)
             try:
@@ -123,13 +119,12 @@ def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
                 # run made a new one: then the lock is on a folder that is gone, so lock again.
                 if os.path.samestat(os.fstat(lock), folder.stat()):
                     _remove_leftovers(folder)
-                    closing.pop_all()
-                    return lock
+                    return closing.pop_all()
             except FileNotFoundError:
                 pass  # removed while this run waited, and not made again: create it again
             # The file system of the folder cannot lock.
             except OSError:
-                return None
+                return ExitStack()
 
 
 def _remove_leftovers(folder: Path) -> None:
