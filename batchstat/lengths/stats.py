@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import IN_CACHE, Ints
-from batchstat.lengths.exact import dot, sums_at
+from batchstat.lengths.exact import dot, product, sums_at
 from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, told
 
@@ -84,9 +84,7 @@ class LengthStats:
     def std(self) -> float:
         """Population standard deviation, from exact sums."""
         # With n lengths: sqrt(n · Σx² - (Σx)²) / n; Python integers, as sums may exceed 64 bits.
-        squares = sum(
-            int(v) * int(v) * int(c) for v, c in zip(self.values, self.counts, strict=True)
-        )
+        squares = dot(product(self.values, self.values), self.counts)
         return sqrt(squares * self.count - self.sum**2) / self.count
 
     def percentile(self, thousandths: int) -> int:
