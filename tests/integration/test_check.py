@@ -442,7 +442,7 @@ def test_several_checks(files: Path, run: Run):
         ("none", "error"),
     ]
     assert record["checks"][2]["report"] is None
-    assert record["checks"][2]["error"] == "no such file: none.txt"
+    assert record["checks"][2]["error"]["message"] == "no such file: none.txt"
     assert run("check", "--check", "good").returncode == 0
     assert run("check", "--check", "good", "--check", "more").returncode == 1
     text = run("check").stdout
