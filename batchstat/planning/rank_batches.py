@@ -11,7 +11,7 @@ from batchstat.errors import NoBatchError
 from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import distribute_plans, plan_shares, remakes_last
+from batchstat.planning.rank_plans import plan_and_distribute, remakes_last
 from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.regrouped import Regrouped
@@ -264,11 +264,7 @@ def _planned(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]
         begins = np.cumsum([0, *(plan.n_units for plan in plans[:-1])])
         units = [np.where(t < 0, -1, t + begin) for t, begin in zip(turns, begins, strict=True)]
         return BatchPlan.concatenate(plans), np.concatenate(units)
-    # For each share (one, or one per rank) the plans of its windows.
-    plans_of_shares = [list(p) for p in plan_shares(request.strategy, shares, request.settings)]
-    units_of_ranks = distribute_plans(plans_of_shares, shares, request)
-    plan = BatchPlan.concatenate([plan for plans in plans_of_shares for plan in plans])
-    return plan, units_of_ranks
+    return plan_and_distribute(shares, request)
 
 
 class _Distributed(NamedTuple):

@@ -63,19 +63,22 @@ def trained_to_balance(shares: EpochShares, settings: ResolvedSettings) -> Sampl
     return shares.samples if is_balanced else None
 
 
-class RankRound(NamedTuple):
+_Units = TypeVar("_Units", BatchPlan, BatchTable)
+
+
+class RankRound(NamedTuple, Generic[_Units]):
     """A piece of an epoch as it is distributed: some of its units, and the turns in which ranks get
     them.
 
     Attributes:
-        batches: the batches of the units.
+        batches: the batches of the units, as a plan or as a table.
         turns: (n_turns, world_size) the unit of each rank, counted in this piece; −1 where it has
             none.
         numbers: (n_units,) number of each unit in the whole epoch; those of the first turn may be
             repeated.
     """
 
-    batches: BatchTable
+    batches: _Units
     turns: Ints
     numbers: Ints
 
@@ -92,7 +95,7 @@ def distribute(
     shares: EpochShares,
     settings: ResolvedSettings,
     turns: Ints | None = None,
-) -> Iterator[RankRound]:
+) -> Iterator[RankRound[BatchTable]]:
     """Yield the units of all ranks as they are distributed, in whole steps except for the last.
 
     Args:
@@ -116,28 +119,18 @@ def distribute(
 
 def distribute_stream(
     planned: Iterable[BatchTable], settings: ResolvedSettings
-) -> Iterator[RankRound]:
+) -> Iterator[RankRound[BatchTable]]:
     """Yield the units of one plan as they are distributed, without holding all of them: in pieces
     of whole steps.
     """
     rng = distribution_rng(settings.seed, settings.epoch)
-    for batches, turns, numbers in in_turns(planned, settings, BatchTable.concatenate):
+    for one_round in in_turns(planned, settings, BatchTable.concatenate):
         if settings.distribute == "balanced":
+            batches = one_round.batches
             # Trained tokens are counted only where ranks are balanced by them.
             costs = batches.total_tokens if batches.trained is None else batches.trained
-            balance_turns(turns, batches.sum_by_unit(costs), rng)
-        yield RankRound(batches, turns, numbers)
-
-
-_Units = TypeVar("_Units", BatchPlan, BatchTable)
-
-
-class _Round(NamedTuple, Generic[_Units]):
-    """A `RankRound`, of a plan or of a table."""
-
-    batches: _Units
-    turns: Ints
-    numbers: Ints
+            balance_turns(one_round.turns, batches.sum_by_unit(costs), rng)
+        yield one_round
 
 
 def in_turns(
@@ -145,7 +138,7 @@ def in_turns(
     settings: ResolvedSettings,
     concatenate: Callable[[Sequence[_Units]], _Units],
     rounds: int = 1,
-) -> Iterator[_Round[_Units]]:
+) -> Iterator[RankRound[_Units]]:
     """Yield the units of one plan in turn, in pieces of whole steps, about `rounds` × `ROUND_UNITS`
     units each. The last turn is filled with units of the first one where the remainder is repeated.
     """
@@ -171,20 +164,21 @@ def in_turns(
             batches = concatenate([batches, first_turn.take(first_units)])
             epoch_numbers = np.concatenate([epoch_numbers, first_units])
         turns = round_robin(batches.n_units, world_size, settings.remainder)
-        yield _Round(batches, turns, epoch_numbers)
+        yield RankRound(batches, turns, epoch_numbers)
 
 
 ROUND_UNITS = 1 << 16
 """About how many units `distribute_stream` holds at a time."""
 
 
-def distribute_plans(
-    plans_of_shares: Iterable[Sequence[BatchPlan]], shares: EpochShares, request: RowRequest
-) -> Ints:
-    """Return (n_turns, world_size) the unit of each rank in each turn, counted through the plans of
-    all shares; −1 where a rank has none. Raises NoBatchError if no rank has any.
+def plan_and_distribute(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]:
+    """Return the plan of a whole epoch, that of each share after the one before; and (n_turns,
+    world_size) the unit of each rank in each turn, −1 where it has none. Raises NoBatchError if no
+    rank has any.
     """
     trained_in = trained_to_balance(shares, request.settings)
+    # For each share (one, or one per rank) the plans of its windows.
+    plans_of_shares = [list(p) for p in plan_shares(request.strategy, shares, request.settings)]
     # One table for each share, with the batches of all its windows.
     tables = [[BatchTable.of(plans, trained_in)] for plans in plans_of_shares]
     rounds = distribute(tables, shares, request.settings, request.strategy.turns)
@@ -193,7 +187,7 @@ def distribute_plans(
     units = np.concatenate([no_units, *(one_round.units for one_round in rounds)])
     if not (units >= 0).any():
         raise NoBatchError()
-    return units
+    return BatchPlan.concatenate([plan for plans in plans_of_shares for plan in plans]), units
 
 
 def remakes_last(strategy: Strategy, settings: ResolvedSettings) -> bool:

@@ -19,7 +19,7 @@ from batchstat.planning.algorithms.step_cuts import (
     strides,
 )
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import distribute_plans, in_turns, plan_shares, remakes_last
+from batchstat.planning.rank_plans import in_turns, plan_and_distribute, plan_shares, remakes_last
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.regrouped import Regrouped
@@ -78,16 +78,14 @@ def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple
     strategy, settings = request.strategy, request.settings
     assert isinstance(strategy, Regrouped)
     setup = strategy.setup
-    planned = list(plan_shares(setup, shares, settings))
     is_in_turn = settings.distribute == "batches" and setup.turns is None
     if is_in_turn and shares.is_distributed and not remakes_last(setup, settings):
-        for one_round in in_turns(planned[0], settings, BatchPlan.concatenate, _ROUNDS):
+        (planned,) = plan_shares(setup, shares, settings)
+        for one_round in in_turns(planned, settings, BatchPlan.concatenate, _ROUNDS):
             if len(one_round.turns):
                 yield regroup(one_round.batches, one_round.turns, strategy, settings)
         return
-    plans_of_shares = [list(plans) for plans in planned]
-    units = distribute_plans(plans_of_shares, shares, replace(request, strategy=setup))
-    plan = BatchPlan.concatenate([plan for plans in plans_of_shares for plan in plans])
+    plan, units = plan_and_distribute(shares, replace(request, strategy=setup))
     yield regroup(plan, units, strategy, settings)
 
 

@@ -61,7 +61,7 @@ def measure(
     # Kept only to follow samples: all plans, and the units of each round; memory that grows with
     # the epoch.
     plans_kept: list[BatchPlan] | None = [] if by_sample else None
-    rounds: list[RankRound] = []
+    rounds: list[RankRound[BatchTable]] = []
     if isinstance(strategy, Regrouped):
         if by_sample:  # steps come one by one, but which samples are repeated takes all of them
             remedy = "count a part of it with subsample, or set order=file and remainder=drop"
@@ -84,7 +84,7 @@ def measure(
 
 def _regrouped_rounds(
     request: RowRequest, shares: EpochShares, plans_kept: list[BatchPlan] | None
-) -> Iterator[RankRound]:
+) -> Iterator[RankRound[BatchTable]]:
     """Yield the rounds of `regrouped`; their plans are added to `plans_kept`, if it is given."""
     n_seen = 0
     for plan, turns in regrouped_rounds(request, shares):
