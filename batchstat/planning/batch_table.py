@@ -127,11 +127,10 @@ class BatchTable:
         # All units as they are: nothing is copied.
         if np.array_equal(units, np.arange(self.n_units)):
             return self
-        # Each unit is one batch: unit numbers are batch numbers.
-        if self.n_units == len(self):
-            columns = {name: getattr(self, name)[units] for name in self._columns}
-            return BatchTable(**columns, unit_offsets=np.arange(len(units) + 1))
-        offsets, batches = gather_groups(self.unit_offsets, units)
+        if self.n_units != len(self):
+            offsets, batches = gather_groups(self.unit_offsets, units)
+        else:  # each unit is one batch: unit numbers are batch numbers
+            offsets, batches = np.arange(len(units) + 1), units
         columns = {name: getattr(self, name)[batches] for name in self._columns}
         return BatchTable(**columns, unit_offsets=offsets)
 
