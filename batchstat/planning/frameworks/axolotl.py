@@ -63,7 +63,6 @@ class Axolotl(PackedRows, PacksDocuments):
     usual_batch_size: ClassVar[int | None] = 1
     remainder: ClassVar[str | None] = "drop"
     loss: ClassVar[str] = "axolotl"
-    samples_per_second: ClassVar[int] = 100_000
     packed_by: ClassVar[str] = "sample_packing"
     unpacked: ClassVar[type[Strategy] | None] = AxolotlPadded
 

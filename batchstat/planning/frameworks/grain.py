@@ -37,7 +37,6 @@ class Grain(PackedRows):
     distribute: ClassVar[str | None] = "samples"
     remainder: ClassVar[str | None] = "uneven"
     needs_epoch: ClassVar[bool] = False
-    samples_per_second: ClassVar[int] = 100_000
     attends_within_samples = True  # by segment ids
 
     batch_size: int

@@ -67,11 +67,7 @@ class LlamaFactoryPadded(HfTrainer):
 @dataclass(frozen=True, kw_only=True)
 class LlamaFactory(ShuffledRows):
     name: ClassVar[str] = "llama-factory"
-    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
-    usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
-    samples_per_second: ClassVar[int] = 100_000
-    packed_by: ClassVar[str] = "packing"
     unpacked: ClassVar[type[Strategy] | None] = LlamaFactoryPadded
 
     packing: str = parameter("How samples are packed into rows.", NOT_PACKED, values=PACKING)

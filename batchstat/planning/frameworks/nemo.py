@@ -42,7 +42,6 @@ class Nemo(PackedRows):
     name: ClassVar[str] = "nemo"
     shuffles_as: ClassVar[str | None] = "shuffled"
     remainder: ClassVar[str | None] = "drop"
-    samples_per_second: ClassVar[int] = 100_000
     attends_within_samples = True  # by the boundaries of samples (cu_seqlens)
 
     packing_algorithm: str = parameter(

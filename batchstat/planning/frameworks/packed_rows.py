@@ -33,6 +33,7 @@ class PackedRows(Strategy):
     remainder: ClassVar[str | None] = "repeat"
     packs_rows: ClassVar[bool] = True
     needs_epoch: ClassVar[bool] = True
+    samples_per_second: ClassVar[int] = 100_000
     name: ClassVar[str]
     # `read_ahead` limits what is packed together, not what is batched.
     window_size = None
@@ -119,6 +120,10 @@ class ShuffledRows(PackedRows):
         batch_size: rows per batch.
         world_size: number of ranks, among which the rows are divided.
     """
+
+    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+    usual_batch_size: ClassVar[int | None] = 8
+    packed_by: ClassVar[str] = "packing"
 
     batch_size: int
     world_size: int = 1

@@ -52,12 +52,8 @@ class TrlPadded(HfTrainer):
 @dataclass(frozen=True, kw_only=True)
 class Trl(ShuffledRows, PacksDocuments):
     name: ClassVar[str] = "trl"
-    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
-    usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "trl"
-    samples_per_second: ClassVar[int] = 100_000
 
-    packed_by: ClassVar[str] = "packing"
     unpacked: ClassVar[type[Strategy] | None] = TrlPadded
 
     packing: str = parameter("How samples are packed into rows.", NOT_PACKED, values=PACKING)
