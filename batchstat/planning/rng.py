@@ -4,6 +4,12 @@ Windows draw from `(seed, epoch, window)`. `SeedSequence` pads its entropy with 
 `(seed, epoch)` alone would be the stream of window 0: all other streams have spawn keys.
 """
 
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import numpy as np
 
 _ORDER, _DISTRIBUTION, _SAMPLER, _RANK_SAMPLER, _ESTIMATE = range(5)
@@ -53,3 +59,26 @@ def _generator(purpose: int, *entropy: int) -> np.random.Generator:
 
 def _sequence(purpose: int, *entropy: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(entropy, spawn_key=(purpose,))
+
+
+@contextmanager
+def unchanged_random_state(loader: Any = None) -> Iterator[None]:
+    """Restore the random state of Python, NumPy, torch and a loader's generator at the end.
+
+    To read a loader or a sampler draws random numbers. The training after it must not depend on
+    whether its batches were looked at.
+    """
+    torch = sys.modules.get("torch")  # not imported for this
+    generator: Any = getattr(loader, "generator", None)  # that the user gave the loader, if any
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    torch_state = None if torch is None else torch.get_rng_state()
+    loader_state = generator.get_state() if hasattr(generator, "get_state") else None
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        if torch is not None:
+            torch.set_rng_state(torch_state)
+        if generator is not None and loader_state is not None:
+            generator.set_state(loader_state)

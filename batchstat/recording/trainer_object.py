@@ -2,14 +2,9 @@
 them is the user's own.
 """
 
-import random
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
-
-import numpy as np
 
 from batchstat.recording.collators import Collating, read_collator
 from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_unreadable
@@ -127,26 +122,3 @@ def _why_loader(target: Any, collating: Collating | None) -> str:
         name = getattr(collator, "__name__", type(collator).__name__)
         return f"the collator {name} is the script's own"
     return ""
-
-
-@contextmanager
-def unchanged_random_state(loader: Any = None) -> Iterator[None]:
-    """Restore the random state of Python, NumPy, torch and a loader's generator at the end.
-
-    To read a loader draws random numbers. The training after it must not depend on whether its
-    batches were looked at.
-    """
-    torch = sys.modules.get("torch")  # not imported for this
-    generator: Any = getattr(loader, "generator", None)  # that the user gave the loader, if any
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    torch_state = None if torch is None else torch.get_rng_state()
-    loader_state = generator.get_state() if hasattr(generator, "get_state") else None
-    try:
-        yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
-        if torch is not None:
-            torch.set_rng_state(torch_state)
-        if generator is not None and loader_state is not None:
-            generator.set_state(loader_state)

@@ -14,7 +14,7 @@ from batchstat.parameters import listed, one_of, whole_number
 from batchstat.planning.classes import Classes
 from batchstat.planning.distribution import round_robin
 from batchstat.planning.order import make_order
-from batchstat.planning.rng import rank_sampler_seed
+from batchstat.planning.rng import rank_sampler_seed, unchanged_random_state
 from batchstat.planning.samplers.per_class import Count, Downsampling, PerClassSampler, Upsampling
 from batchstat.planning.samplers.weights import Weights
 from batchstat.training.state import check_rank
@@ -228,25 +228,16 @@ def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
     """
     draw_seed = rank_sampler_seed(seed, epoch)
     torch = sys.modules.get("torch")  # not imported: a sampler that draws with torch has done so
-    # Not torch.manual_seed, which would also seed the accelerators.
-    torch_rng = None if torch is None else torch.default_generator
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    torch_state = None if torch_rng is None else torch_rng.get_state()
-    random.seed(draw_seed)
-    np.random.seed(draw_seed)
-    if torch_rng is not None:
-        torch_rng.manual_seed(draw_seed)
-    inner: Any = sampler
-    # torch's BatchSampler has another sampler inside it, which may have its own generator.
-    while inner is not None:
-        own_rng: Any = getattr(inner, "generator", None)
-        if hasattr(own_rng, "manual_seed"):
-            own_rng.manual_seed(draw_seed)
-        inner = getattr(inner, "sampler", None)
-    try:
+    with unchanged_random_state():
+        random.seed(draw_seed)
+        np.random.seed(draw_seed)
+        if torch is not None:  # not torch.manual_seed, which would also seed the accelerators
+            torch.default_generator.manual_seed(draw_seed)
+        inner: Any = sampler
+        # torch's BatchSampler has another sampler inside it, which may have its own generator.
+        while inner is not None:
+            own_rng: Any = getattr(inner, "generator", None)
+            if hasattr(own_rng, "manual_seed"):
+                own_rng.manual_seed(draw_seed)
+            inner = getattr(inner, "sampler", None)
         yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
-        if torch_rng is not None:
-            torch_rng.set_state(torch_state)

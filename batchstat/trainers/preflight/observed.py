@@ -13,6 +13,7 @@ from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
+from batchstat.planning.rng import unchanged_random_state
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.build import profile as count
@@ -26,12 +27,7 @@ from batchstat.recording.prepared_batches import (
 )
 from batchstat.recording.prepared_rows import PreparedRows
 from batchstat.recording.run_facts import RunFacts
-from batchstat.recording.trainer_object import (
-    TrainerObject,
-    is_trainer,
-    read_trainer,
-    unchanged_random_state,
-)
+from batchstat.recording.trainer_object import TrainerObject, is_trainer, read_trainer
 from batchstat.recording.versions import check_versions
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.trainers.base.files import setup_of
