@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from batchstat.calibration.calibration import PER_SECOND
 from batchstat.calibration.costs import BatchCost
 from batchstat.documents.buckets import BucketTime
 from batchstat.errors import InputError, NoBatchError
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.algorithms.bucket_edges import Cost, check_least, each_optimal_edges
 from batchstat.planning.settings import ResolvedSettings
@@ -24,8 +23,6 @@ from batchstat.simulation.rows import make_row
 
 _MOST_CANDIDATES = 4096
 """Distinct lengths that are tried as edges where time is minimised."""
-
-Floats = npt.NDArray[np.float64]
 
 
 class EdgeCost(Protocol):
