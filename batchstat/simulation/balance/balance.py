@@ -87,13 +87,12 @@ def balance_report(
     )
 
 
-def check_epochs(settings: Settings, epochs: int) -> int:
-    """Return `epochs`, checked. Raises OptionError if it is not a positive integer, or if the last
-    epoch has too large a number.
+def check_epochs(settings: Settings, epochs: int) -> None:
+    """Raise OptionError if `epochs` is not a positive integer, or if the last epoch has too large a
+    number.
     """
     if settings.epoch + whole_number("epochs", epochs) - 1 > MAX_INT:
         raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MAX_INT:,}")
-    return epochs
 
 
 def _draw_and_batch(

@@ -277,13 +277,12 @@ def _balanced(
     return balanced if saves else row
 
 
-def check_seeds(settings: Settings, seeds: int) -> int:
-    """Return the number of seeds. Raises OptionError if it is not a positive integer, or the last
-    seed is too large.
+def check_seeds(settings: Settings, seeds: int) -> None:
+    """Raise OptionError if the number of seeds is not a positive integer, or the last seed is too
+    large.
     """
     if settings.seed + whole_number("seeds", seeds) - 1 > MOST_SEED:
         raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST_SEED:,}")
-    return seeds
 
 
 def default_strategies(
