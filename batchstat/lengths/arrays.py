@@ -49,6 +49,20 @@ def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     return offsets, numbers
 
 
+def sum_groups(numbers: Ints, offsets: Ints) -> Ints:
+    """Return (n_groups,) the sum of `numbers[offsets[i] : offsets[i + 1]]`; 0 for an empty group,
+    which `exact.sums` does not allow.
+    """
+    # The running sum, from 0, at each offset; a group is the difference of two.
+    totals: Ints = np.diff(offsets_from_sizes(numbers)[offsets])
+    return totals
+
+
+def first_of_groups(offsets: Ints) -> Ints:
+    """Return the position of the first item of each group that has one."""
+    return offsets[:-1][np.diff(offsets) > 0]
+
+
 def gather_groups(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
     """Say where to find the items of some groups, to copy these groups in `order`.
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import NoBatchError
-from batchstat.lengths.arrays import Ints, gather_groups
+from batchstat.lengths.arrays import Ints, first_of_groups, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import plan_and_distribute, remakes_last
@@ -131,7 +131,7 @@ class RankBatches:
         # In a row that is one text, the end of a sample predicts the first token of the next one:
         # only the row's first token has no loss.
         tokens = self.lengths.copy()
-        firsts = first_entries(self.row_offsets)
+        firsts = first_of_groups(self.row_offsets)
         tokens[firsts] = np.maximum(tokens[firsts] - 1, 0)
         return tokens
 
@@ -202,11 +202,6 @@ class RankBatches:
         )
 
 
-def first_entries(rows: Ints) -> Ints:
-    """Return the first entry of each row that has one, given (n_rows + 1,) offsets."""
-    return rows[:-1][np.diff(rows) > 0]
-
-
 def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     """Plan an epoch, distribute its units, and return the batches of all ranks in the sequence of
     distribution: turn by turn, rank by rank.
@@ -227,7 +222,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     # The first token of each entry is predicted by the one before it, except at a row's beginning.
     if strategy.joins_samples:
         is_predicted = np.ones(len(lengths), dtype=np.bool_)
-        is_predicted[first_entries(row_offsets)] = False
+        is_predicted[first_of_groups(row_offsets)] = False
     may_repeat = remakes_last(strategy, settings) or strategy.repeats_samples(settings)
     if shares.is_distributed and not may_repeat:
         # Every draw is in exactly one unit: only whole units are repeated, to fill the last turn.

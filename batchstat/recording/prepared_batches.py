@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from batchstat.findings import Finding
-from batchstat.lengths.arrays import offsets_from_sizes, round_up
+from batchstat.lengths.arrays import offsets_from_sizes, round_up, sum_groups
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.settings import Settings
@@ -50,9 +50,7 @@ def batches_of_rows(
     # begins where the first row of its batch does.
     if collating.end_to_end:
         row_offsets = row_offsets[batch_offsets]
-        # (n_batches + 1,) stored tokens before each batch; the last number, all of them.
-        tokens_before = offsets_from_sizes(rows.widths[row_numbers])[batch_offsets]
-        widths = round_up(np.diff(tokens_before), multiple)
+        widths = round_up(sum_groups(rows.widths[row_numbers], batch_offsets), multiple)
         batch_offsets = np.arange(len(widths) + 1)
     elif collating.width is not None:  # padding="max_length"
         widths = np.maximum(widths, round_up(collating.width, multiple))

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Ints, first_of_groups, offsets_from_sizes, sum_groups
 from batchstat.recording.collators import Collating
 from batchstat.recording.recorder.read_batches import IGNORED
 from batchstat.recording.recorder.reading import GUESSED
@@ -113,7 +112,7 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
         is_real = _flattened(table, "attention_mask")[1] != 0
     # A sample for each row: its real tokens. It has the same ids as the row, padding included.
     row_offsets: Ints = np.arange(len(id_offsets))
-    lengths, sample_offsets = _group_counts(is_real, id_offsets), id_offsets
+    lengths, sample_offsets = sum_groups(is_real.astype(np.int64), id_offsets), id_offsets
     # TRL's pack_dataset adds this column: the lengths of the samples in each row.
     if "seq_lengths" in columns:
         row_offsets, lengths = _flattened(table, "seq_lengths")
@@ -125,9 +124,8 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
         # Nothing predicts the first token of a row, or of a sample in it: its label does not count.
         if is_shifted:
             for offsets in (id_offsets, sample_offsets):
-                has_first = np.diff(offsets) > 0  # an empty row or sample has no first token
-                has_loss[offsets[:-1][has_first]] = False
-        trained = _group_counts(has_loss, sample_offsets)
+                has_loss[first_of_groups(offsets)] = False
+        trained = sum_groups(has_loss.astype(np.int64), sample_offsets)
         trained_padding = int(np.count_nonzero(has_loss & ~is_real))
     return PreparedRows(
         widths=np.diff(id_offsets),
@@ -195,13 +193,3 @@ def _flattened(table: "pa.Table", name: str) -> tuple[Ints, Ints]:
     sizes = pc.list_value_length(table[name]).fill_null(0).to_numpy()
     values = pc.list_flatten(table[name]).to_numpy()
     return offsets_from_sizes(sizes.astype(np.int64)), values.astype(np.int64)
-
-
-def _group_counts(marks: npt.NDArray[np.bool_], offsets: Ints) -> Ints:
-    """Return (n_groups,) how many marks are set in each group, marks[offsets[i] : offsets[i + 1]].
-
-    A group may be empty, which `lengths.exact.sums` does not allow.
-    """
-    set_before = offsets_from_sizes(marks.astype(np.int64))  # marks that are set before each place
-    counts: Ints = set_before[offsets[1:]] - set_before[offsets[:-1]]
-    return counts

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.lengths.arrays import offsets_from_sizes, round_up
+from batchstat.lengths.arrays import offsets_from_sizes, round_up, sum_groups
 from batchstat.parameters import MAX_INT, described
 from batchstat.planning.algorithms.packing import next_fit
 from batchstat.planning.plan import BatchPlan, Window
@@ -39,9 +39,7 @@ class PaddingFree(PacksDocuments):
         padded = round_up(window.lengths, self.document_multiple)
         row_sizes = next_fit(padded, capacity, self.max_samples or MAX_INT).per_row
         offsets = offsets_from_sizes(row_sizes)
-        token_offsets = offsets_from_sizes(padded)
-        # Tokens between the first sample of a row and the first of the next, rounded up.
-        widths = round_up(np.diff(token_offsets[offsets]), multiple)
+        widths = round_up(sum_groups(padded, offsets), multiple)
         # A row whose width reaches the capacity holds no more, and is not dropped.
         is_full = len(widths) == 0 or widths[-1] >= capacity
         if not self.keeps_short(window) and not is_full:

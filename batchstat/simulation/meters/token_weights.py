@@ -3,7 +3,7 @@
 import numpy as np
 
 from batchstat.documents.trained import Amounts, ClassWeight, TokenWeights, TrainedCounts
-from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Floats, Ints, sum_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.classes import Classes
 from batchstat.planning.rank_batches import RankBatches
@@ -30,7 +30,7 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         samples: the corpus.
     """
     trained = batches.loss_tokens  # (n_entries,)
-    trained_in_batch = _sum_groups(trained, batches.entry_offsets)
+    trained_in_batch = sum_groups(trained, batches.entry_offsets)
     # A dummy batch has no entries, and no loss to be undefined.
     has_entries = np.diff(batches.entry_offsets) > 0
     trained_in_sample = trained
@@ -85,7 +85,7 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
         accumulated = np.maximum(batches.step_totals.batches[batches.steps, batches.ranks], 1)
     # (n_groups,) t, and the borders of the groups among the entries.
     offsets = batches.entry_offsets
-    tokens = _sum_groups(batches.loss_tokens, offsets)
+    tokens = sum_groups(batches.loss_tokens, offsets)
     # transformers with average_tokens_across_devices=False divides by the trained tokens that its
     # own rank has in the step, over all batches: that takes the place of A t.
     if loss == "num-items-per-rank":
@@ -96,7 +96,7 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     # is a group, and divides by the rows of its batch and its own trained tokens.
     if loss == "sequence-mean":
         rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
-        tokens = _sum_groups(batches.loss_tokens, offsets)
+        tokens = sum_groups(batches.loss_tokens, offsets)
         numerators = np.repeat(numerators / np.maximum(rows, 1), rows)
     # Divided by t; groups without a trained token keep the 0 of `out`.
     weights = np.divide(numerators, tokens, out=np.zeros(len(tokens)), where=tokens > 0)
@@ -105,18 +105,11 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
 
 def _trained_by_rank(batches: RankBatches) -> Ints:
     """Return (n_steps, world_size) trained tokens of each rank in each step."""
-    trained_in_batch = _sum_groups(batches.loss_tokens, batches.entry_offsets)
+    trained_in_batch = sum_groups(batches.loss_tokens, batches.entry_offsets)
     # The cell of each batch in a table of steps × ranks, row after row.
     cells = batches.steps * batches.world_size + batches.ranks
     trained = sums_at(cells, trained_in_batch, batches.step_totals.batches.size)
     return trained.reshape(batches.step_totals.batches.shape)
-
-
-def _sum_groups(numbers: Ints, offsets: Ints) -> Ints:
-    """Return (n_groups,) the sum of numbers[offsets[i] : offsets[i + 1]]; 0 for an empty group."""
-    # The running sum, from 0, at each offset; a group is the difference of two. `reduceat` gives no
-    # 0 for an empty group.
-    return np.diff(offsets_from_sizes(numbers)[offsets])
 
 
 def _sum_up(batches: RankBatches, samples: Samples, weights: Floats, groups: Ints) -> TokenWeights:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.findings import Finding
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Ints, first_of_groups, offsets_from_sizes, sum_groups
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.chat_rows import ChatRows, chat_rows
@@ -53,15 +53,12 @@ class Turns:
         begins, ends = trained.edges[::2], trained.edges[1::2]
         # (m,) a prompt begins where the answer before it ends, but at 0 in the first turn.
         prompt_begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
-        prompt_begins[_first_turns(offsets)] = 0
+        prompt_begins[first_of_groups(offsets)] = 0
         return cls(begins - prompt_begins, ends - begins, offsets)
 
     def lengths(self) -> Ints:
         """Return (n,) tokens of each sample."""
-        # (m + 1,) where turns end if all samples are laid end to end, after a 0.
-        ends = offsets_from_sizes(self.prompts + self.answers)
-        tokens: Ints = ends[self.offsets[1:]] - ends[self.offsets[:-1]]
-        return tokens
+        return sum_groups(self.prompts + self.answers, self.offsets)
 
     def within(self, limit: int, *, last_first: bool = False) -> "Turns":
         """Return the turns after LLaMA-Factory has truncated each sample to `limit` tokens.
@@ -93,7 +90,7 @@ class Turns:
         is_kept = self.prompts + self.answers > 0  # truncation leaves turns empty
         # Each gives its first token to the answer before it, which the first of a sample lacks.
         gives_token = is_kept.copy()
-        gives_token[_first_turns(self.offsets)] = False
+        gives_token[first_of_groups(self.offsets)] = False
         return Turns(self.prompts - gives_token, self.answers + is_kept, self.offsets)
 
     def last_answers(self) -> npt.NDArray[np.bool_]:
@@ -123,11 +120,6 @@ class Turns:
             samples = np.flatnonzero(counts > i)
             turn_in_sample = counts[samples] - 1 - i if last_first else i
             yield samples, self.offsets[samples] + turn_in_sample
-
-
-def _first_turns(offsets: Ints) -> Ints:
-    """Return the first turn of each sample that has one; `offsets` as in `Turns`."""
-    return offsets[:-1][np.diff(offsets) > 0]
 
 
 def _lengths_within(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, Ints]:
