@@ -9,6 +9,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import sums
+from batchstat.planning.algorithms.cutting import longest_of_each
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
@@ -75,8 +76,7 @@ class GivenBatches(Strategy):
         """
         if self.widths is None:
             return False
-        rows = sums(lengths[self.places].astype(np.int64), self.row_offsets)
-        longest = np.maximum.reduceat(rows, self.batch_offsets[:-1])
+        longest = self._longest_rows(lengths[self.places].astype(np.int64))
         return bool((self.widths > round_up(longest, _MOST_MULTIPLE)).any())
 
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
@@ -100,6 +100,12 @@ class GivenBatches(Strategy):
         """Return the batches, with the lengths of the whole epoch in the sequence of the corpus."""
         return self._with_lengths(window.lengths)
 
+    def _longest_rows(self, lengths: Ints) -> Ints:
+        """Return (n_batches,) tokens of the longest row of each batch, given (n_entries,) those of
+        each entry.
+        """
+        return longest_of_each(sums(lengths, self.row_offsets), self.batch_offsets)
+
     def _with_lengths(self, lengths_of_samples: Ints) -> BatchPlan:
         """Return the batches as a plan.
 
@@ -108,11 +114,8 @@ class GivenBatches(Strategy):
         """
         lengths = lengths_of_samples[self.places].astype(np.int64)
         widths = self.widths
-        if widths is None:  # the longest row of each batch
-            row_lengths = sums(lengths, self.row_offsets)
-            widths = round_up(
-                np.maximum.reduceat(row_lengths, self.batch_offsets[:-1]), self.pad_to_multiple_of
-            )
+        if widths is None:
+            widths = round_up(self._longest_rows(lengths), self.pad_to_multiple_of)
         return BatchPlan(
             samples=self.places,
             lengths=lengths,
