@@ -4,7 +4,6 @@ of their new shapes.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -25,25 +24,6 @@ _MOST_CANDIDATES = 4096
 """Distinct lengths that are tried as edges where time is minimised."""
 
 
-class EdgeCost(Protocol):
-    """What bucket edges minimise: a cost of samples, or a time of batches."""
-
-    def of_sample(self, width: int) -> float:
-        """Return the cost of one sample in a row of this width."""
-
-    def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
-        """Return the cost of all buckets: `samples[i]` samples in rows as wide as `edges[i]`."""
-
-    def best_edges(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
-        """Return, for 1, 2, … `most` buckets, the edges that cost least.
-
-        Args:
-            lengths: the lengths of all samples.
-            most: the most buckets; where so many are impossible, the edges of fewer are returned.
-            least: fewest samples per bucket.
-        """
-
-
 @dataclass(frozen=True)
 class SampleCost:
     """A cost that depends on the edge above each sample alone, such as padding.
@@ -55,11 +35,17 @@ class SampleCost:
     of_sample: Cost
 
     def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
-        """Return the cost of the samples of all buckets."""
+        """Return the cost of all buckets: `samples[i]` samples in rows as wide as `edges[i]`."""
         return sum(self.of_sample(edge) * n for edge, n in zip(edges, samples, strict=True))
 
     def best_edges(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
-        """Return the best edges for 1, 2, … `most` buckets."""
+        """Return, for 1, 2, … `most` buckets, the edges that cost least.
+
+        Args:
+            lengths: the lengths of all samples.
+            most: the most buckets; where so many are impossible, the edges of fewer are returned.
+            least: fewest samples per bucket.
+        """
         values, counts = lengths.values, lengths.counts
         return list(each_optimal_edges(values, counts, most, cost=self.of_sample, least=least))
 
@@ -148,6 +134,10 @@ class BatchTime:
         # So many buckets hold all lengths; with more, one would have fewer than `least` samples.
         possible = int(np.isfinite(least_time[1:, -1]).sum())
         return [_trace_edges(edges, last_starts, min(n, possible)) for n in range(1, most + 1)]
+
+
+EdgeCost = SampleCost | BatchTime
+"""What bucket edges minimise: a cost of samples, or a time of batches."""
 
 
 def _edge_candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
