@@ -223,8 +223,8 @@ def _of_current(
 
 def can_regroup(current: NamedRow | None, settings: Settings) -> bool:
     """Return whether the steps of a setup, by default `static`, have batches to regroup."""
-    if not _has_steps(settings):
-        return False
+    if settings.world_size == 1 and settings.gradient_accumulation_steps == 1:
+        return False  # a step is one batch
     # No length decides it: 1 stands for any.
     basis = settings.resolve(longest=1, stated_max=None)
     try:
@@ -235,11 +235,6 @@ def can_regroup(current: NamedRow | None, settings: Settings) -> bool:
 
 
 _REGROUPED, _STATIC = StrategySpec.of("regrouped"), StrategySpec.of("static")
-
-
-def _has_steps(settings: Settings) -> bool:
-    """Return whether a step has several batches."""
-    return settings.world_size > 1 or settings.gradient_accumulation_steps > 1
 
 
 def _pairs_per_token(cost: BatchCost) -> int | None:
