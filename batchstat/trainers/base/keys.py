@@ -168,14 +168,10 @@ class TrainerConfig:
         for name, value in self.values().items():
             declared = self.keys()[name]
             if declared.refused and value:  # false, 0, null and empty ones switch nothing on
-                raise OptionError(
-                    f"{self.where}: {name}={short(value)} is not modelled: {declared.refused}"
-                )
+                raise self.error(f"{name}={short(value)} is not modelled: {declared.refused}")
             if (only := declared.only) is not None and value != only:
                 shown = str(only).lower() if isinstance(only, bool) else only
-                raise OptionError(
-                    f"{self.where}: {name}={short(value)} is not modelled: only {shown} is"
-                )
+                raise self.error(f"{name}={short(value)} is not modelled: only {shown} is")
 
 
 def _kind_of(annotation: Any) -> type[Any]:
