@@ -19,13 +19,7 @@ def window_rng(seed: int, epoch: int, window: int) -> np.random.Generator:
     """Return the generator of a window, with which a strategy shuffles its batches or draws
     buckets.
     """
-    numbers = (seed, epoch, window)
-    # As 32-bit words, larger numbers would be cut; NumPy divides them into several words.
-    if max(numbers) >= 2**32:
-        return np.random.default_rng(numbers)
-    # The same stream in two thirds of the time: NumPy converts a tuple number by number.
-    entropy = np.array(numbers, dtype=np.uint32)
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
+    return np.random.default_rng((seed, epoch, window))
 
 
 def order_rng(seed: int, epoch: int) -> np.random.Generator:
