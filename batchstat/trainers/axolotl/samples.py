@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Ints
 from batchstat.lengths.lost import Lost
+from batchstat.planning.epoch import make_epoch
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.axolotl.keys import AxolotlConfig
 from batchstat.trainers.base.rules import EpochSize, Schedule
@@ -105,14 +106,10 @@ def _cut_texts(profile: Profile, size: int) -> Profile:
     """Return texts cut every `size` tokens, each piece a sample: lengths [5, 2] and size 2 become
     lengths [2, 2, 1, 2].
     """
-    lengths = np.minimum(profile.lengths, _MOST_PIECES * size)
-    pieces_per_text = -(-lengths // size)  # rounded up
-    # (n_pieces,) the text that each piece is from, and its number among the pieces of that text.
-    text = np.repeat(np.arange(len(profile)), pieces_per_text)
-    number = np.arange(len(text)) - offsets_from_sizes(pieces_per_text)[text]
-    # Tokens of the text that are left where the piece begins; a piece takes at most `size` of them.
-    tokens_left = lengths[text] - size * number
-    return replace(profile.take(text), lengths=np.minimum(tokens_left, size))
+    texts = np.flatnonzero(profile.lengths)  # one without tokens has no piece
+    lengths = np.minimum(profile.lengths[texts], _MOST_PIECES * size)
+    pieces = make_epoch(texts, lengths, size, "split")
+    return replace(profile.take(pieces.samples), lengths=pieces.lengths)
 
 
 _WARMUP_SHARE, _MOST_WARMUP = 0.03, 100
