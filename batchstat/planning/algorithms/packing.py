@@ -18,6 +18,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import IN_CACHE, Ints, expand_ranges, offsets_from_sizes
 from batchstat.lengths.exact import sums
+from batchstat.lengths.stats import distinct
 
 
 class Packing(NamedTuple):
@@ -113,13 +114,8 @@ def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     longest-pack-first, but exact. The number of steps depends on the distinct lengths and the
     distinct room in rows, not on the samples.
     """
-    if len(lengths) == 0:
-        return Packing(*np.zeros((5, 0), dtype=np.int64))
-    # Where each distinct length begins: [6, 6, 4] gives [0, 2], and the counts 2 and 1.
-    first_of_length = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
-    counts = np.diff(first_of_length, append=len(lengths))
-    values = lengths[first_of_length].astype(np.int64)
-    return best_fit_of_counts(values, counts, capacity, max_per_row)[0]
+    values, counts = distinct(lengths)
+    return best_fit_of_counts(values[::-1], counts[::-1], capacity, max_per_row)[0]
 
 
 def best_fit_of_counts(
