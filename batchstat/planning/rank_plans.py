@@ -237,12 +237,10 @@ def side_by_side(units: Sequence[int]) -> Ints:
     Args:
         units: number of each rank's units.
     """
-    turns = np.full((max(units), len(units)), -1)
-    first = 0
-    for rank, n_units in enumerate(units):
-        turns[:n_units, rank] = np.arange(first, first + n_units)
-        first += n_units
-    return turns
+    has_unit = np.arange(max(units)) < np.array(units)[:, None]  # (world_size, n_turns)
+    turns = np.full(has_unit.shape, -1)
+    turns[has_unit] = np.arange(sum(units))  # rank by rank
+    return turns.T
 
 
 def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
