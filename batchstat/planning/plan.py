@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, gather_groups, round_up
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, round_up
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -185,8 +185,4 @@ def _chain(offsets: Sequence[Ints]) -> Ints:
     """Concatenate offsets; each continues where the one before ends. [0, 2, 3] and [0, 4] give [0,
     2, 3, 7].
     """
-    # The first begins at 0, each of the others where the one before it ends.
-    begins = np.cumsum([0] + [int(each[-1]) for each in offsets])[:-1]
-    # The leading 0 of each is left out: it is the end of the one before.
-    shifted = [each[1:] + begin for each, begin in zip(offsets, begins, strict=True)]
-    return np.concatenate([np.zeros(1, dtype=np.int64), *shifted])
+    return offsets_from_sizes(np.concatenate([each[1:] - each[:-1] for each in offsets]))
