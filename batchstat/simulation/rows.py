@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.spreads import SeedSpread
 from batchstat.errors import InputError, NoBatchError
 from batchstat.findings import Finding
@@ -20,7 +20,7 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.compare.estimate import Drawn
-from batchstat.simulation.device import Device, OnDevice
+from batchstat.simulation.device import Device, OnDevice, batch_cost
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.meters.token_weights import measure_trained
@@ -87,8 +87,8 @@ class EpochCache:
 def make_rows(
     requests: list[RowRequest],
     epochs: EpochCache,
-    cost: BatchCost = TOTAL_TOKENS,
-    device: Device | None = None,
+    model: CostModel | None,
+    device: Device | None,
 ) -> tuple[list[StrategyResult], list[Finding]]:
     """Measure the requested rows. Returns the rows that have a batch, and a warning for each row
     that has none, as where `drop_last` leaves nothing.
@@ -99,7 +99,7 @@ def make_rows(
     rows, empty_rows = [], []
     for request in requests:
         try:
-            rows.append(make_row(request, epochs.of(request.settings), cost, device))
+            rows.append(make_row(request, epochs.of(request.settings), model, device))
         except NoBatchError as error:
             # The only row of a report is what the user asked for: without it there is no report.
             if len(requests) == 1:
@@ -113,21 +113,21 @@ def make_rows(
 def make_row(
     request: RowRequest,
     shares: EpochShares,
-    cost: BatchCost = TOTAL_TOKENS,
-    device: Device | None = None,
+    model: CostModel | None,
+    device: Device | None,
 ) -> StrategyResult:
     """Measure one row.
 
     Args:
         request: the strategy, with its settings.
         shares: the epoch.
-        cost: the unit of compute: see `batch_cost`.
-        device: the calibrated device that `cost` describes, if there is one.
+        model: the transformer that is trained, if it is known.
+        device: the calibrated device that trains, if there is one.
 
     Raises:
         InputError: there is no batch, or no token.
     """
-    counts, widths, meetings = measure(request, shares, cost=cost)
+    counts, widths, meetings = measure(request, shares, cost=batch_cost(model, device))
     trained, on_device = None, OnDevice()
     if device is not None:
         on_device = device.epoch(request, counts, widths.max, shares.epoch.stats.max)

@@ -19,7 +19,7 @@ from batchstat.recording.collated import collated_batches
 from batchstat.recording.given_batches import NamedBatches
 from batchstat.recording.sample_numbers import given_batches
 from batchstat.simulation.compare.compare import simulate
-from batchstat.simulation.device import as_device, batch_cost
+from batchstat.simulation.device import as_device
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
 from batchstat.storage.addresses import local_path
@@ -118,5 +118,5 @@ def measure(
     basis = inputs.resolve(user_batches.as_current(wanted, inputs.samples.lengths))
     request = NamedBatches(name, user_batches).request(basis)
     shares = make_shares(inputs.samples, request.settings)
-    row = make_row(request, shares, batch_cost(shape, device), device)
+    row = make_row(request, shares, shape, device)
     return replace(row, reading=reading_facts)

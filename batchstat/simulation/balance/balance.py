@@ -22,7 +22,7 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, draw_samples, make_shares
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
-from batchstat.simulation.device import Device, batch_cost
+from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import simulation_warnings
@@ -103,7 +103,7 @@ def _draw_and_batch(
     """
     request = strategy.request(settings)
     shares = make_shares(samples, request.settings)
-    return make_row(request, shares, batch_cost(None, device), device), shares
+    return make_row(request, shares, None, device), shares
 
 
 def _make_row(

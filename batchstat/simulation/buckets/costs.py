@@ -220,7 +220,7 @@ def simulate_times(
     cost = device.cost
     for number, edges in edges_by_number:
         try:
-            row = make_row(rows_as_wide_as(edges).request(basis), shares, cost, device)
+            row = make_row(rows_as_wide_as(edges).request(basis), shares, None, device)
         except NoBatchError:
             continue
         of_new_shapes = row.counts.distinct_shapes * cost.per_shape  # picoseconds, as all compute

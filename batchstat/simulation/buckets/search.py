@@ -27,7 +27,7 @@ from batchstat.simulation.buckets.costs import (
     simulate_times,
 )
 from batchstat.simulation.buckets.report import BucketReport
-from batchstat.simulation.device import Device, batch_cost
+from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
@@ -167,10 +167,9 @@ def _simulate_uses(
     """
     keep = rows_as_wide_as(edges)
     drop = keep.with_parameter("leftovers", "drop")
-    cost = batch_cost(None, device)
-    with_short = make_row(keep.request(basis), shares, cost, device)
+    with_short = make_row(keep.request(basis), shares, None, device)
     try:
-        only_full = make_row(drop.request(basis), shares, cost, device)
+        only_full = make_row(drop.request(basis), shares, None, device)
     except NoBatchError:
         return [with_short]
     lost_share = only_full.counts.dropped_ratio - with_short.counts.dropped_ratio

@@ -145,10 +145,10 @@ def simulate_candidates(
         share = check_share(subsample, settings)
         drawn = draw(inputs.samples, share, basis, max(windows))
     epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, no_batch_warnings = make_rows(requests, epochs, cost, device)
+    rows, no_batch_warnings = make_rows(requests, epochs, model, device)
     # Whoever names a strategy also says how its batches reach the ranks.
     if named_rows.rows is None:
-        rows = [_balanced(row, current_request, basis, epochs, cost, device) for row in rows]
+        rows = [_balanced(row, current_request, basis, epochs, model, device) for row in rows]
     if seeds > 1:
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
@@ -251,7 +251,7 @@ def _balanced(
     current: RowRequest,
     basis: ResolvedSettings,
     epochs: EpochCache,
-    cost: BatchCost,
+    model: CostModel | None,
     device: Device | None,
 ) -> StrategyResult:
     """Return a row of batchstat's own with batches of similar cost in each step, where ranks then
@@ -267,7 +267,7 @@ def _balanced(
         return row
     assert isinstance(request.row, StrategySpec)
     changed = request.row.with_parameter("distribute", "balanced").request(basis)
-    balanced = make_row(changed, epochs.of(changed.settings), cost, device)
+    balanced = make_row(changed, epochs.of(changed.settings), model, device)
     saves = balanced.counts.compute <= (1 - LEAST_SAVED) * row.counts.compute
     return balanced if saves else row
 
@@ -397,7 +397,7 @@ def _changes_without_row(
             steps = request.settings.gradient_accumulation_steps
             on_device = device and device.accumulating(steps)
             shares = make_shares(kept_samples.samples, request.settings)
-            row = make_row(request, shares, batch_cost(model, on_device), on_device)
+            row = make_row(request, shares, model, on_device)
         except BatchstatError:  # this corpus does not go with the change
             continue
         yield Change(row=row, current=current, keys=change.keys, line=change.line)

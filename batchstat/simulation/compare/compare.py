@@ -23,7 +23,7 @@ from batchstat.simulation.compare.candidates import Candidates, can_regroup
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row, request_of
 from batchstat.simulation.compare.sweep import sweep
-from batchstat.simulation.device import Device, batch_cost
+from batchstat.simulation.device import Device
 from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import make_row
@@ -135,7 +135,7 @@ def simulate(
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
     request = request_of(inputs, settings, row)
     shares = make_shares(inputs.samples, request.settings)
-    result = make_row(request, shares, batch_cost(model, device), device)
+    result = make_row(request, shares, model, device)
     warnings = simulation_warnings([result], shares.epoch, request.settings, profile.stats, device)
     return Simulation(request.settings, result, warnings, device)
 

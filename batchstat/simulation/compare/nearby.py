@@ -12,7 +12,6 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.spec import NamedRow, StrategySpec
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
-from batchstat.simulation.device import batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache, make_row
 
@@ -257,9 +256,7 @@ class _Simulator:
             samples: the samples on which further rows are simulated.
             reuses_rows: whether the comparison's own rows are of the same samples.
         """
-        self._basis, self._device = comparison.basis, comparison.device
-        self._cost = batch_cost(comparison.model, comparison.device)
-        self._epochs = EpochCache(samples)
+        self._comparison, self._epochs = comparison, EpochCache(samples)
         # By strategy and number of ranks; None where that leaves nothing to batch.
         self._rows: dict[tuple[NamedRow, int], StrategyResult | None] = {}
         if reuses_rows:
@@ -273,9 +270,9 @@ class _Simulator:
         key = (name, world_size)
         if key not in self._rows:
             try:
-                request = name.request(replace(self._basis, world_size=world_size))
-                shares = self._epochs.of(request.settings)
-                self._rows[key] = make_row(request, shares, self._cost, self._device)
+                request = name.request(replace(self._comparison.basis, world_size=world_size))
+                shares, model = self._epochs.of(request.settings), self._comparison.model
+                self._rows[key] = make_row(request, shares, model, self._comparison.device)
             except (InputError, OptionError):
                 self._rows[key] = None
         return self._rows[key]
