@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from batchstat.calibration.measured import MemoryFit, Point, TimeFit
 from batchstat.calibration.shapes import Shape
-
-Floats = npt.NDArray[np.float64]
+from batchstat.lengths.arrays import Floats
 
 _LEAST_SLOWDOWN = 1.1
 """Three of four shapes take this many times as long at first where new shapes cost time at all: a
