@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 from batchstat.cli.records import Output
 from batchstat.cli.streams import say
-from batchstat.errors import InputError
-from batchstat.storage.results import check_results, check_writable, write_file
-from batchstat.storage.shown import is_remote, one_line
+from batchstat.storage.results import check_file, check_results, write_file
+from batchstat.storage.shown import is_remote
 from batchstat.words import printable
 
 _REMEDY = "name another with --html"
@@ -16,17 +15,8 @@ _REMEDY = "name another with --html"
 def check_outputs(output: Output) -> None:
     """Raise InputError, before any work is done, if the results or the page cannot be written."""
     check_results(output.output)
-    if output.html is None:
-        return
-    try:
-        is_folder = not is_remote(output.html) and output.html.is_dir()
-    except OSError as error:  # for example, a name that is too long
-        raise InputError(
-            f"{output.html.as_posix()} cannot be written: {one_line(error)}", _REMEDY
-        ) from None
-    if is_folder:
-        raise InputError(f"{output.html.as_posix()} cannot be written: it is a folder", _REMEDY)
-    check_writable(output.html.parent)
+    if output.html is not None:
+        check_file(output.html, _REMEDY)
 
 
 def write_page(output: Output, page: Callable[[], str]) -> None:

@@ -24,8 +24,9 @@ _TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")
 
 def check_file(path: Path, remedy: str) -> None:
     """Raise InputError, before any work is done, if a file that a user named cannot be written."""
-    if path.is_dir():
-        raise _refusal(path, "it is a folder", remedy)
+    with _refused(path, remedy):  # such as a name that is too long
+        if path.is_dir():
+            raise _refusal(path, "it is a folder", remedy)
     check_writable(path.parent, remedy)
 
 
