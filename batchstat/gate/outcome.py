@@ -76,12 +76,7 @@ class Check:
     @property
     def status(self) -> Status:
         """The worst status of its outcomes; `error` if there is no answer."""
-        if self.error is not None:
-            return "error"
-        statuses = {outcome.status for outcome in self.outcomes}
-        if "fail" in statuses:
-            return "fail"
-        return "warn" if "warn" in statuses else "pass"
+        return worst(self.outcomes) if self.error is None else "error"
 
     @property
     def failures(self) -> Sequence[Outcome]:
@@ -115,8 +110,8 @@ class CheckedReport:
         return self.current[0] if isinstance(self.current, tuple) else self.current.text
 
 
-def worst(checks: Iterable[Check]) -> Status:
-    """Return the worst status of several checks."""
-    statuses = {check.status for check in checks}
+def worst(results: Iterable[Check | Outcome]) -> Status:
+    """Return the worst status of several checks, or of several outcomes."""
+    statuses = {each.status for each in results}
     ranked: tuple[Status, ...] = ("error", "fail", "warn")
     return next((status for status in ranked if status in statuses), "pass")
