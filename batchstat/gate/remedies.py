@@ -170,14 +170,11 @@ def corpus_remedy(limit: Limit, profile: Profile) -> Remedy | None:
     removed for an upper limit on lengths, added for one on the class ratio. None for other limits,
     and where no such change helps.
     """
-    solution = None
-    if limit.path.startswith("lengths.") and limit.bound == "max":
-        solution = remove_longest(limit, profile)
-    if limit.path == "class_ratio" and limit.bound == "max":
-        solution = add_to_small_classes(limit, profile)
-    if solution is None:
+    find_change = add_to_small_classes if limit.path == "class_ratio" else remove_longest
+    found = find_change(limit, profile) if limit.bound == "max" else None
+    if found is None:
         return None
-    change, value = solution
+    change, value = found
     return Remedy(change=change, then="", settings={}, value=value, keeps=True, costs=())
 
 
