@@ -7,7 +7,7 @@ from typing import Any
 from batchstat.corpus.options import CorpusOptions
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.outcome import Check, Outcome, worst
-from batchstat.gate.quantities import Number, exact, shown, shown_apart
+from batchstat.gate.quantities import exact, shown_apart
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import report_facts
 from batchstat.render.screens.layout import corpus_line, read_words
@@ -17,8 +17,6 @@ from batchstat.words import counted, printable
 
 _LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
 """What sentences call a number, by its path in check.json."""
-_MOST_DIGITS = 17
-"""More digits than this tell no two floats apart."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,10 @@ def _sentence(outcome: Outcome) -> str:
     """
     limit = outcome.limit
     name = _LABELS.get(limit.path, one_line(limit.path))
-    excess = _excess_text(outcome)
+    # Counts are whole numbers, but `over` is a float.
+    over = int(outcome.over) if limit.kind == "count" else outcome.over
+    # With as many digits as it takes to see that it is not 0.
+    excess, _ = shown_apart(over, 0, limit.kind, difference=True)
     # The limit is on the change since a base (`before`), and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
@@ -244,18 +245,3 @@ def _change_and_allowed(outcome: Outcome) -> tuple[str, str]:
     # A limit on the value itself sets no allowed change: there is nothing to tell the change from.
     allowed = limit.threshold if limit.is_difference else change
     return shown_apart(change, allowed, limit.kind, difference=True)
-
-
-def _excess_text(outcome: Outcome) -> str:
-    """Return how far the value is beyond its limit, with as many digits as needed to see that it is
-    not 0.
-    """
-    kind = outcome.limit.kind
-    # Counts are whole numbers, but `over` is a float.
-    excess: Number = int(outcome.over) if kind == "count" else outcome.over
-    # One digit more each time, until one that is not 0 is shown.
-    for digits in range(2, _MOST_DIGITS):
-        shown_text = shown(excess, kind, difference=True, digits=digits)
-        if excess == 0 or any(digit in shown_text for digit in "123456789"):
-            break
-    return printable(shown_text)
