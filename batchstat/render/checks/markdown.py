@@ -23,8 +23,8 @@ def check_markdown(checks: Sequence[Check]) -> str:
         if check.error is not None:
             lines.append(f"**No answer:** {escaped(str(check.error))}")
             continue
-        device_facts = (f"{word}: {text}" for word, text in verdicts.device(check).items())
-        facts = [verdicts.corpus_of(check), verdicts.basis(check), *device_facts]
+        (_, corpus), (_, basis), *device = verdicts.facts(check).items()
+        facts = [corpus, basis, *map(": ".join, device)]
         lines += ["<br>\n".join(map(escaped, facts)), ""]
         columns, *rows = verdicts.rows(check)
         # The second line aligns the columns: the names to the left, all others to the right.

@@ -54,45 +54,30 @@ def failure(outcome: Outcome) -> Failure:
     )
 
 
-def corpus_of(check: Check) -> str:
-    """Return the line on a check's corpus: its files, tokenizer and size. Without a report these
-    are not known, and the line is the check's name.
+def facts(check: Check) -> dict[str, str]:
+    """Return what a check is of, each text by the word that stands before it: its corpus, the
+    strategy and settings, and a calibrated device with an epoch on it. Empty without an answer.
     """
     if check.report is None:
-        return one_line(check.name)
-    corpus, tokenizer = check.report["corpus"], check.report["tokenizer"]
+        return {}
+    settings = ResolvedSettings(**check.report["basis"])
+    basis = f"{one_line(check.strategy, 200)} · {basis_line(settings)}"
+    return {"corpus": _corpus_line(check.report), "basis": basis, **report_facts(check.report)}
+
+
+def _corpus_line(report: Mapping[str, Any]) -> str:
+    """Return the line on the corpus of a report: its files, its tokenizer and its size."""
+    corpus, tokenizer = report["corpus"], report["tokenizer"]
+    options = CorpusOptions(**corpus["options"])
+    read = [(each["content"], each["separator"]) for each in corpus["read"]]
     return corpus_line(
         paths=[source["path"] for source in corpus["sources"]],
         tokenizer=tokenizer["name"] if tokenizer else None,
         samples=corpus["samples"],
-        tokens=check.report["lengths"]["sum"],
+        tokens=report["lengths"]["sum"],
         unreadable=corpus["unreadable"],
-        read=_read_words(corpus),
+        read=read_words(read, options.content, options.label_column, corpus["label_form"]),
     )
-
-
-def _read_words(corpus: Mapping[str, Any]) -> str:
-    """Return which columns were read; empty where lengths were given."""
-    if corpus["options"] is None:
-        return ""
-    options = CorpusOptions(**corpus["options"])
-    read = [(each["content"], each["separator"]) for each in corpus["read"]]
-    return read_words(read, options.content, options.label_column, corpus["label_form"])
-
-
-def basis(check: Check) -> str:
-    """Return the strategy and settings of a check; empty if there is no report."""
-    if check.report is None:
-        return ""
-    settings = ResolvedSettings(**check.report["basis"])
-    return f"{one_line(check.strategy, 200)} · {basis_line(settings)}"
-
-
-def device(check: Check) -> dict[str, str]:
-    """Return what is known of the calibrated device and of an epoch on it: each text by the word
-    that stands before it. Empty without a calibration.
-    """
-    return {} if check.report is None else report_facts(check.report)
 
 
 def rows(check: Check) -> list[tuple[str, ...]]:

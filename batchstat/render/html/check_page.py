@@ -1,6 +1,7 @@
 """The page of checks: each limit with its value, and what would help where one is exceeded."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 from batchstat.gate.outcome import Check, worst
@@ -63,8 +64,7 @@ def _check(check: Check) -> Iterator[Block]:
     if check.error is not None:
         yield Line("no answer", str(check.error))
         return
-    yield from (Line("corpus", verdicts.corpus_of(check)), Line("basis", verdicts.basis(check)))
-    yield from (Line(word, text) for word, text in verdicts.device(check).items())
+    yield from starmap(Line, verdicts.facts(check).items())
     columns, *rows = verdicts.rows(check)
     # The last cell of a row is the limit's status.
     yield Table("Limits", columns, tuple((_STANDINGS[row[-1]], row) for row in rows))

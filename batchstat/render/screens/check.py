@@ -1,6 +1,7 @@
 """The screen of `check`: each limit with its value, and what would help where one is exceeded."""
 
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -32,8 +33,7 @@ def _check(check: Check) -> Iterator[RenderableType]:
     if check.error is not None:
         yield Line("ERROR", str(check.error), standing=_STANDINGS["error"])
         return
-    yield from (Line("corpus", verdicts.corpus_of(check)), Line("basis", verdicts.basis(check)))
-    yield from (Line(word, text) for word, text in verdicts.device(check).items())
+    yield from starmap(Line, verdicts.facts(check).items())
     columns, *rows = verdicts.rows(check)
     limits = table(*columns)
     for *cells, status in rows:
