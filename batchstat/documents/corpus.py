@@ -70,19 +70,9 @@ class Corpus(Document):
     options: _Options | None = told("How the corpus was read; null where lengths were given.")
 
 
-_NO_CORPUS = {
-    "sources": [],
-    "skipped": {},
-    "unreadable": 0,
-    "faults": [],
-    "failed": [],
-    "left_out": {},
-    "read": [],
-    "label_form": "",
-    "options": None,
-}
-
-
 def corpus_of(facts: CorpusFacts | None, samples: int) -> dict[str, Any]:
     """Return which corpus was read; one without sources where lengths were given."""
-    return Corpus.of({"samples": samples}, _NO_CORPUS if facts is None else facts)
+    if facts is None:
+        no_files = CorpusFacts(sources=(), options=CorpusOptions(), skipped={})
+        return Corpus.of({"samples": samples, "options": None}, no_files)
+    return Corpus.of({"samples": samples}, facts)
