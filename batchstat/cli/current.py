@@ -101,11 +101,8 @@ def current_training(inputs: "Inputs", profile: "Profile") -> "CurrentTraining":
     from batchstat.trainers.preflight.current import training_of, training_of_recording
 
     # The settings that override the current setup: those in force that are not set by itself.
-    overriding = {
-        key: value
-        for key, value in vars(inputs.settings).items()
-        if key in inputs.values and inputs.values[key].origin not in inputs.setup_origins
-    }
+    own_keys = inputs.values.keys() - inputs.decided_by_setup
+    overriding = {key: value for key, value in vars(inputs.settings).items() if key in own_keys}
     if inputs.observed is not None:
         training = training_of_recording(inputs.observed, overriding)
         return replace(training, warnings=inputs.observed.warnings)

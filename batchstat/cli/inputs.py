@@ -104,12 +104,12 @@ class Inputs(CheckSettings):
         return DEFAULT_CURRENT if self.current is None else self.current.text
 
     @property
-    def setup_origins(self) -> set[str]:
-        """Values of `Setting.origin` for what the trainer's configuration or recording decides."""
+    def decided_by_setup(self) -> dict[str, Any]:
+        """The values that the trainer's configuration or recording decides, by their keys."""
         origins = set() if self.setup is None else {self.setup.path.as_posix()}
         if self.observed is not None:  # the source of its samples is its folder
             origins.add(self.observed.profile.corpus.sources[0].path)
-        return origins
+        return {key: each.value for key, each in self.values.items() if each.origin in origins}
 
     @property
     def limits_in_force(self) -> list[Limit]:

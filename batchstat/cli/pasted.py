@@ -146,13 +146,9 @@ def lines_of_trial(
         pairs = [f"{k}={v}" if k != "current" else v for k, v in trial.changes.items()]
         training = f"training with {', '.join(pairs)}"
     # The second part: the settings that the check needs.
-    settings: dict[str, Any] = {}
     # A strategy replaces the trainer's configuration, if there is one, as the current setup: what
     # only the configuration has set must now be set in the check.
-    for key, setting in inputs.values.items():
-        if setting.origin in inputs.setup_origins:
-            settings[key] = setting.value
-    settings |= trial.changes
+    settings = {**inputs.decided_by_setup, **trial.changes}
     # A corpus or a value on the command line overrides what the file would set.
     current_values = [inputs.values[key] for key in ("corpus", *settings) if key in inputs.values]
     is_flag = any(setting.origin.endswith(COMMAND_LINE) for setting in current_values)

@@ -266,9 +266,8 @@ def _write_configuration(
         del values["corpus"]
     if inputs.setup is not None:
         # What the setup decides is left out: each check reads the setup again.
-        for key, setting in inputs.values.items():
-            if setting.origin in inputs.setup_origins:
-                values.pop(key.replace("_", "-"), None)
+        for key in inputs.decided_by_setup:
+            values.pop(key.replace("_", "-"), None)
         # A setup that truncates nothing has the longest length of this corpus as its max_length:
         # it is not written either, unless the user gave one.
         if inputs.setup.batching.max_length_of_corpus and "max_length" not in inputs.options.given:
