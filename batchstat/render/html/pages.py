@@ -1,7 +1,6 @@
 """The HTML page of each kind of result: profile, comparison, samplers, bucket edges."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from rich.console import RenderableType
@@ -23,7 +22,6 @@ from batchstat.render.screens import comparison_details as details
 from batchstat.render.screens import profile as profile_screen
 from batchstat.render.screens.balance import balance_facts, recommendation, sampler_table
 from batchstat.render.screens.balance_details import balance_details
-from batchstat.render.screens.comparison_details import trained_details
 from batchstat.render.screens.layout import Caption, Line, Pasted
 from batchstat.render.text import (
     class_name,
@@ -31,7 +29,6 @@ from batchstat.render.text import (
     decimal,
     one_line,
     percent,
-    span,
     with_share,
 )
 from batchstat.simulation.balance.report import BalanceReport
@@ -97,7 +94,7 @@ def comparison_page(
         sections.append(Section("ranks", "Ranks", blocks(*ranks)))
     if comparison.current.trained is not None:
         title = "Trained tokens and their weights"
-        sections.append(Section("weights", title, blocks(*trained_details(comparison))))
+        sections.append(Section("weights", title, blocks(*details.trained_details(comparison))))
     facts = comparison_screen.comparison_facts(comparison)
     document = comparison_document(comparison)
     return _page("compare", profile, facts, sections, document, comparison.warnings, panel)
@@ -218,14 +215,9 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
 
 
 def _histogram(profile: Profile) -> Table:
-    """Return the histogram of the lengths as a table, a row for each octave: 16-31, 32-63, and so
-    on.
-    """
-    bins = profile.octaves
-    rows = [
-        (span(low, next_low - 1), *with_share(count, len(profile)))
-        for (low, next_low), count in zip(pairwise(bins.edges), bins.counts, strict=True)
-    ]
+    """Return the histogram of the lengths as a table, a row for each octave."""
+    octaves = profile_screen.octaves(profile)
+    rows = [(lengths, *with_share(count, len(profile))) for lengths, count in octaves]
     return table_of(("tokens per sample", "samples", "share"), rows)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -151,17 +152,21 @@ def _numbers(*headings: str) -> Table:
 
 
 def _histogram(profile: Profile, console: Console) -> Table:
-    """Return the histogram of the lengths, a row with a bar for each octave: 16-31, 32-63, and so
-    on.
-    """
+    """Return the histogram of the lengths, a row with a bar for each octave."""
     # Columns: lengths, bar, samples, share.
     table = _numbers("", "", "", "")
     table.columns[1].justify = "left"
-    bins = profile.octaves
-    for low, next_low, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
-        bar = _bar(count, max(bins.counts), console)
-        table.add_row(span(low, next_low - 1), bar, *with_share(count, len(profile)))
+    most = max(profile.octaves.counts)
+    for lengths, count in octaves(profile):
+        table.add_row(lengths, _bar(count, most, console), *with_share(count, len(profile)))
     return table
+
+
+def octaves(profile: Profile) -> Iterator[tuple[str, int]]:
+    """Yield the octaves of the lengths, such as 16-31 and 32-63, each with its samples."""
+    bins = profile.octaves
+    for (low, next_low), count in zip(pairwise(bins.edges), bins.counts, strict=True):
+        yield span(low, next_low - 1), count
 
 
 def percentile_table(profile: Profile) -> Table:
