@@ -109,11 +109,6 @@ def histogram(stats: LengthStats) -> dict[str, Any]:
     return {**bytes_per_number, "data": data}
 
 
-def is_small(lengths: dict[str, Any]) -> bool:
-    """Return whether a page has room for encoded lengths."""
-    return len(lengths["data"]) <= _MOST_ENCODED
-
-
 STYLES = ("page.css", "charts.css", "panel.css")
 SCRIPTS = (
     *("d3.js", "plot.js", "charts.js", "charts-corpus.js"),
@@ -177,7 +172,7 @@ class Page:
         if self.lengths is not None:
             exact_lengths = histogram(self.lengths)
             # Without exact lengths, the page draws the coarser histogram of the document.
-            if is_small(exact_lengths):
+            if len(exact_lengths["data"]) <= _MOST_ENCODED:
                 data["lengths"] = exact_lengths
         if self.what_if is not None:
             data["what-if"] = dict(self.what_if.data)
