@@ -9,7 +9,7 @@ from batchstat.cli.inputs import COMMAND_LINE, Inputs
 from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import flags, line_to_paste, toml_line
+from batchstat.render.command_lines import flags, line_to_paste, repeated, toml_line
 
 if TYPE_CHECKING:
     from batchstat.gate.trials import Trial
@@ -107,11 +107,7 @@ def with_same_options(options: Options, command: str, **values: str) -> str:
         command: the one to run next.
         values: by the names of options, replacing those given.
     """
-    # `flags` repeats the flag for each item of a list, as the command line takes it.
-    given = {
-        key: list(value) if isinstance(value, tuple) else value
-        for key, value in options.given.items()
-    }
+    given = repeated(options.given)
     corpus = given.pop("corpus", [])
     return line_to_paste(["batchstat", command, *map(str, corpus), *flags(given | values)])
 

@@ -46,6 +46,13 @@ def flags(values: Mapping[str, Any]) -> Iterator[str]:
             yield _json(value) if isinstance(value, tuple) else str(value)
 
 
+def repeated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for which `flags` repeats the flag of a tuple, such as of two text columns."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+    }
+
+
 def non_defaults(record: "DataclassInstance", kind: "type[DataclassInstance]") -> dict[str, Any]:
     """Return the fields of a record whose values are not their defaults, by name.
 
@@ -72,11 +79,7 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
     is_named = 0 < len(paths) <= _MOST_NAMED and "-" not in paths  # "-" is standard input
     if not is_named or (is_chats and chat_template is None):
         return []
-    options_given = {
-        # `flags` repeats the flag for each item of a list, such as for two text columns.
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in non_defaults(options, type(options)).items()
-    }
+    options_given = repeated(non_defaults(options, type(options)))
     options_given["tokenizer"] = None if profile.tokenizer is None else profile.tokenizer.name
     options_given["chat_template"] = chat_template
     words = [*paths, *flags(options_given)]
