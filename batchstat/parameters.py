@@ -91,11 +91,10 @@ def names_in(module: str, registry: str) -> Callable[[], Iterable[str]]:
     return lambda: getattr(import_module(module), registry)
 
 
-def options_of(record: "DataclassInstance | type[DataclassInstance]") -> dict[str, Option]:
-    """Return the options of a record, by the names of its fields."""
-    return {
-        each.name: each.metadata["option"] for each in fields(record) if "option" in each.metadata
-    }
+def options_of(*records: "DataclassInstance | type[DataclassInstance]") -> dict[str, Option]:
+    """Return the options of records, by the names of their fields."""
+    all_fields = (each for record in records for each in fields(record))
+    return {each.name: each.metadata["option"] for each in all_fields if "option" in each.metadata}
 
 
 def described(text: str) -> Callable[[_Thing], _Thing]:

@@ -276,10 +276,9 @@ def find_profile(inputs: Inputs) -> FoundProfile:
 
 def refuse_counting(inputs: Inputs) -> None:
     """Raise OptionError for an option of counting, in a command that uses a stored profile."""
-    for record in READING:
-        for name in options_of(record):
-            if name in inputs.options.given:
-                raise OptionError(
-                    f"--{name.replace('_', '-')} needs a corpus to count",
-                    "name one, or remove the option to use the profile in the results folder",
-                )
+    for name in options_of(*READING):
+        if name in inputs.options.given:
+            raise OptionError(
+                f"--{name.replace('_', '-')} needs a corpus to count",
+                "name one, or remove the option to use the profile in the results folder",
+            )

@@ -108,9 +108,7 @@ def command(options: Options) -> None:
     report = replace(report, noted=found.warnings, ignored=inputs.get("ignore", ()))
     # The next command to suggest is `batchstat compare`, with the options given here that it takes
     # as well: the corpus, and what these records declare.
-    shared_names = {"corpus"}
-    for record in (Current, Settings, Calibrated, *READING, Folder):
-        shared_names.update(options_of(record))
+    shared_names = {"corpus", *options_of(Current, Settings, Calibrated, *READING, Folder)}
     shared_options = Options({k: v for k, v in options.given.items() if k in shared_names})
     compare = with_same_options(shared_options, "compare", current=trainer.trainer_config)
     samples = report.samples.profile  # without those that the trainer leaves out
