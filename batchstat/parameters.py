@@ -224,16 +224,14 @@ def check_fields(record: "DataclassInstance") -> None:
         OptionError: a field that does not match, named with its value.
     """
     options = options_of(record)
-    for name, declared in options.items():
-        value = getattr(record, name)
-        if declared.values and value is not None:
-            one_of(name, value, declared.values)
     for each in fields(record):
         name, kind, value = each.name, each.type, getattr(record, each.name)
+        allowed = options.get(name, _PLAIN)
+        if allowed.values and value is not None:
+            one_of(name, value, allowed.values)
         if value is None and kind in (int | None, str | None):
             continue
         if kind in (int, int | None):
-            allowed = options.get(name, _PLAIN)
             # Text is read as on the command line, such as tokens_per_batch="16k".
             value = _named_whole(name, value) if isinstance(value, str) else value
             number = whole_number(name, value, allowed.least, allowed.most)
