@@ -24,14 +24,15 @@ def with_inlined_weights(spec: str) -> str:
         check_regular(path)
         text = path.read_text(encoding="utf-8")
         weights = json.loads(text, object_pairs_hook=distinct_labels)
-        if isinstance(weights, dict):
-            Weights(weights=weights)  # made only to raise OptionError if they are not valid
+        if not isinstance(weights, dict):
+            raise InputError(
+                f"weights: {file} has no object", 'write {"positive": 1, "negative": 3}'
+            )
+        Weights(weights=weights)  # made only to raise OptionError if they are not valid
     except OptionError as error:  # what is wrong is in the file, not on the command line
         raise InputError(f"{file}: {error.problem}", error.remedy) from None
     except OSError as error:
         raise InputError(f"weights: {file} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"weights: {file} is not valid JSON: {error}") from None
-    if not isinstance(weights, dict):
-        raise InputError(f"weights: {file} has no object", 'write {"positive": 1, "negative": 3}')
     return spec.replace(file, json.dumps(weights, ensure_ascii=False), 1)
