@@ -40,30 +40,10 @@ class SampleFacts(Record):
 class PaddingSpread(Record):
     ratios: tuple[float, ...] = untold()
     """(n_seeds,) the padding ratio with each seed."""
-
-    @property
-    @told_of()
-    def mean(self) -> Amount:
-        """Mean over the seeds."""
-        return mean(self.ratios)
-
-    @property
-    @told_of()
-    def std(self) -> Amount:
-        """Standard deviation of the population."""
-        return pstdev(self.ratios)
-
-    @property
-    @told_of()
-    def min(self) -> Amount:
-        """The lowest of all seeds."""
-        return min(self.ratios)
-
-    @property
-    @told_of()
-    def max(self) -> Amount:
-        """The highest of all seeds."""
-        return max(self.ratios)
+    mean: Amount = told("Mean over the seeds.")
+    std: Amount = told("Standard deviation of the population.")
+    min: Amount = told("The lowest of all seeds.")
+    max: Amount = told("The highest of all seeds.")
 
 
 @described("The number of batches over several seeds.")
@@ -80,4 +60,6 @@ class SeedSpread(Record):
     @classmethod
     def of(cls, padding_ratios: Sequence[float], batches: Sequence[int]) -> "SeedSpread":
         """Return the spread of a row over (n_seeds,) padding ratios and numbers of batches."""
-        return cls(PaddingSpread(tuple(padding_ratios)), BatchSpread(min(batches), max(batches)))
+        ratios = tuple(padding_ratios)
+        padding = PaddingSpread(ratios, mean(ratios), pstdev(ratios), min(ratios), max(ratios))
+        return cls(padding, BatchSpread(min(batches), max(batches)))
