@@ -264,17 +264,14 @@ def parameters() -> dict[str, tuple[list[str], Option]]:
     strategies and samplers that have the parameter, and the declaration of the first of them.
     """
     kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
-    declarations: dict[str, Option] = {}
-    for kind in kinds.values():
-        # `options_of` leaves out a field that takes the value of a shared setting. Of two equal
-        # names in a union of dicts, the right one stays: the declaration that came first.
-        declarations = options_of(kind) | declarations
-    owners_of: dict[str, list[str]] = {name: [] for name in declarations}
-    for owner, kind in kinds.items():
-        for field in fields(kind):
-            if field.name in owners_of:
-                owners_of[field.name].append(owner)
-    return {name: (owners_of[name], declared) for name, declared in declarations.items()}
+    names_of = {owner: {field.name for field in fields(kind)} for owner, kind in kinds.items()}
+    # `options_of` leaves out a field that takes the value of a shared setting. Of several with the
+    # same name, it has the last: reversed, the declaration that comes first.
+    declarations = options_of(*reversed(kinds.values()))
+    return {
+        name: ([owner for owner, names in names_of.items() if name in names], declared)
+        for name, declared in declarations.items()
+    }
 
 
 def _keys() -> Iterator[Entry]:
