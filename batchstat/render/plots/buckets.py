@@ -1,6 +1,6 @@
 """The plot of bucket edges: edges among the lengths, and padding by the number of buckets."""
 
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -108,16 +108,14 @@ def _labels(axes: Axes, borders: list[float], edges: list[int], padding: list[fl
     for height, heading in ((1.075, "padding"), (1.02, "edge")):
         style.note(axes, -0.012, height, heading, ha="right", **look)
     has_room = which_have_room(middles, _LABEL_WIDTH)
-    for middle, ratio, is_kept in zip(middles, padding, has_room, strict=True):
-        if is_kept:
-            style.note(axes, middle, 1.075, percent(ratio), ha="center", color=style.INK, **look)
+    for middle, ratio in compress(zip(middles, padding, strict=True), has_room):
+        style.note(axes, middle, 1.075, percent(ratio), ha="center", color=style.INK, **look)
     right_xs = border_xs[1:]
     # `which_have_room` keeps the labels that come first. Reversed, so that the longest length is
     # always named; the second [::-1] brings the answers into the sequence of the edges.
     has_room = which_have_room(right_xs[::-1], _LABEL_WIDTH)[::-1]
-    for x, edge, is_kept in zip(right_xs, edges, has_room, strict=True):
-        if is_kept:
-            style.note(axes, x, 1.02, f"{edge:,}", ha="center", **look)
+    for x, edge in compress(zip(right_xs, edges, strict=True), has_room):
+        style.note(axes, x, 1.02, f"{edge:,}", ha="center", **look)
 
 
 def _numbers(axes: Axes, report: BucketReport) -> None:

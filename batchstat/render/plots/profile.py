@@ -1,6 +1,7 @@
 """The plots of a profile: its lengths, and the lengths of each class."""
 
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -183,10 +184,7 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
     # Two lines of numbers, at these heights below the axis: each max_length, and what it truncates.
     _left_of(axes, -0.12, "max_length")
     _left_of(axes, -0.172, "truncated samples")
-    has_room = which_have_room(places, _CANDIDATE_WIDTH)
-    for each, is_kept in zip(candidates, has_room, strict=True):
-        if not is_kept:
-            continue
+    for each in compress(candidates, which_have_room(places, _CANDIDATE_WIDTH)):
         look, digits = {"transform": axes.get_xaxis_transform(), "ha": "center"}, 1
         if each.max_length == suggested:
             look, digits = look | {"color": style.VERMILION, "fontweight": "bold"}, 2

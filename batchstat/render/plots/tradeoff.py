@@ -1,6 +1,7 @@
 """Two plots of what padding costs in randomness: one of all strategies, one of `read_ahead`."""
 
 import textwrap
+from itertools import compress
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -218,8 +219,7 @@ def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
     # `which_have_room` keeps a value that comes before the others, so the largest comes first.
     largest_first = read_aheads[::-1]
     has_room = which_have_room(style.shares_of_axis(axes, largest_first), _TICK_WIDTH)
-    ticks = [each for each, is_kept in zip(largest_first, has_room, strict=True) if is_kept]
-    axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
+    axes.xaxis.set_major_locator(FixedLocator(sorted(compress(largest_first, has_room))))
     axes.xaxis.set_major_formatter(FuncFormatter(_size))
     axes.xaxis.set_minor_locator(NullLocator())
 
