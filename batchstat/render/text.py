@@ -35,9 +35,16 @@ def batches(number: int) -> str:
     return counted(number, "batch", "batches")
 
 
-def span(first: int, last: int) -> str:
-    """Return a range such as "16-31"; where both ends are equal, that number alone."""
-    return f"{first:,}" if first == last else f"{first:,}-{last:,}"
+def span(first: float, last: float, style: str = ",") -> str:
+    """Return a range such as "16-31"; where both ends look the same, that number alone.
+
+    Args:
+        first: the lower end.
+        last: the upper end.
+        style: how numbers are formatted: ".2f" gives "0.62-1.48".
+    """
+    low, high = format(first, style), format(last, style)
+    return low if low == high else f"{low}-{high}"
 
 
 def one_line(name: str, max_characters: int = 60) -> str:

@@ -156,5 +156,4 @@ def _ratios(ranks: list[tuple[int, ...]]) -> str:
     # A rank without any sample of a class has no ratio.
     if len(ratios) < len(ranks):
         return "class missing"
-    lowest, highest = f"{min(ratios):,.2f}", f"{max(ratios):,.2f}"
-    return lowest if lowest == highest else f"{lowest}-{highest}"
+    return span(min(ratios), max(ratios), ",.2f")

@@ -14,7 +14,7 @@ from batchstat.render.screens.comparison_details import comparison_details
 from batchstat.render.screens.layout import STANDINGS, Fitting, Line, Pasted, Rows, folded
 from batchstat.render.screens.losses import loss_lines
 from batchstat.render.screens.simulated import basis_line, batch_size, device_lines, rank_idle
-from batchstat.render.text import batches, percent
+from batchstat.render.text import batches, percent, span
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
@@ -162,10 +162,7 @@ def weight_range(row: StrategyResult) -> str:
     as "0.62-1.48"; empty where that is not known.
     """
     weights = None if row.trained is None else row.trained.weights
-    if weights is None:
-        return ""
-    lowest, highest = f"{weights.p5:.2f}", f"{weights.p95:.2f}"
-    return lowest if lowest == highest else f"{lowest}-{highest}"
+    return "" if weights is None else span(weights.p5, weights.p95, ".2f")
 
 
 def _or_nothing(count: int) -> str:
