@@ -25,7 +25,7 @@ from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
 from batchstat.trainers.base.setup import TrainingSetup
-from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
+from batchstat.trainers.preflight.changes import Trainer
 from batchstat.trainers.preflight.named import trained_today
 
 
@@ -74,7 +74,8 @@ def check(
         ['max-padding']
 
     Raises:
-        OptionError: no limits, or an invalid one.
+        OptionError: no limits, or an invalid one; a trainer's configuration with keys that nobody
+            knows, or a wrong strategy.
         InputError: the numbers do not cover the whole corpus, or the base or the calibration cannot
             be used.
     """
@@ -84,7 +85,12 @@ def check(
     trained = trained_today(current, profile, settings, trainer, ignore_keys)
     if isinstance(base, str | Path):
         base = load_base(as_path(base), name)
-    now = measure_trained(trained, limits, calibration, cost_per_hour)
+    if trained.trainer is not None:
+        _require_known_keys(trained.trainer.setup)
+    device = as_device(calibration, cost_per_hour, settings=trained.settings)
+    # Without a row, nobody named a current setup.
+    row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
+    now = measure_report(trained.profile, row, trained.settings, limits, device)
     outcomes, describe = judge(now.report, limits, base), written or _describe_for_library
     return Check(
         name=name,
@@ -94,26 +100,6 @@ def check(
         outcomes=tuple(_with_remedies(now, outcomes, describe, trained.trainer)),
         warnings=(*trained.warnings, *now.warnings),
     )
-
-
-def measure_trained(
-    trained: CurrentTraining,
-    limits: Iterable[Limit],
-    calibration: Calibration | str | Path | None = None,
-    cost_per_hour: float | None = None,
-) -> CheckedReport:
-    """Return the numbers of what is trained today.
-
-    Raises:
-        OptionError: a trainer's configuration with keys that nobody knows, or a wrong strategy.
-        InputError: as `measure_report`, or a calibration that cannot be used.
-    """
-    if trained.trainer is not None:
-        _require_known_keys(trained.trainer.setup)
-    device = as_device(calibration, cost_per_hour, settings=trained.settings)
-    # Without a row, nobody named a current setup.
-    row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
-    return measure_report(trained.profile, row, trained.settings, limits, device)
 
 
 def _require_known_keys(setup: TrainingSetup) -> None:
