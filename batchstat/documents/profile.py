@@ -31,7 +31,7 @@ class Lengths(Document):
 
 @described("The tokens that carry loss.")
 class Trained(Document):
-    tokens: Count = told("Trained tokens of all samples.")
+    tokens: Count = told("Trained tokens of all samples.", of="trained_tokens")
     share: Ratio = told("Trained tokens / all tokens.")
     untrained_samples: Count = told("Samples without a trained token.")
 
@@ -73,11 +73,8 @@ def of_corpus(profile: Profile) -> dict[str, Any]:
     stats = profile.stats
     trained = None  # stays null where the trained tokens are not known
     if profile.trained_tokens is not None:
-        trained = {
-            "tokens": profile.trained_tokens,
-            "share": profile.trained_tokens / max(stats.sum, 1),  # all samples may be empty
-            "untrained_samples": profile.untrained_samples,
-        }
+        share = profile.trained_tokens / max(stats.sum, 1)  # all samples may be empty
+        trained = Trained.of({"share": share}, profile)
     lengths = percentiles(stats) | {"histogram": profile.histogram}
     return OfCorpus.of(
         {
