@@ -18,7 +18,7 @@ from batchstat.cli.records import (
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described, option, options_of
 from batchstat.planning.settings import Settings
-from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
+from batchstat.storage.result_files import PREFLIGHT_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +72,8 @@ _DECIDED = (
 )
 def command(options: Options) -> None:
     from batchstat.cli.inputs import read_ignored, read_inputs
-    from batchstat.cli.pages import check_outputs
     from batchstat.cli.pasted import line_of_change, with_same_options
-    from batchstat.cli.profiles import FoundProfile, count
+    from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.screens.preflight import preflight_screen
@@ -90,21 +89,15 @@ def command(options: Options) -> None:
     inputs = read_inputs(options, check=read_ignored(), setup=setup)
     if not inputs.corpus:
         raise InputError(setup.no_corpus)
-    check_outputs(output)
     device = read_device(inputs)
-    # The version of the profile in the results folder, taken before that profile is read: if
-    # another run replaces it in between, `publish` sees another version and writes it again.
-    version = profile_version(output.output)
-    profile, is_reused = count(inputs, folder=output.output, reuse=True)
+    found = find_profile(inputs)
     report = report_on_setup(
         setup,
-        profile,
+        found.profile,
         given={k: value for k, value in vars(inputs.settings).items() if k in options.given},
         device=device,
         recording=trainer.recording,
     )
-    # The version is that of the folder's profile: a profile that was counted just now has none.
-    found = FoundProfile(profile, version if is_reused else "")
     report = replace(report, noted=found.warnings, ignored=inputs.get("ignore", ()))
     # The next command to suggest is `batchstat compare`, with the options given here that it takes
     # as well: the corpus, and what these records declare.
@@ -112,7 +105,7 @@ def command(options: Options) -> None:
     shared_options = Options({k: v for k, v in options.given.items() if k in shared_names})
     compare = with_same_options(shared_options, "compare", current=trainer.trainer_config)
     samples = report.samples.profile  # without those that the trainer leaves out
-    all_kept, basis = len(samples) == len(profile), report.simulation.basis
+    all_kept, basis = len(samples) == len(found.profile), report.simulation.basis
     # A function that returns the line to paste for a change.
     line_to_paste = partial(line_of_change, inputs, samples, basis, all_kept=all_kept)
     result = CommandResult(
