@@ -240,6 +240,10 @@ class Ignored:
     )
 
 
+REPORTING = (Output, Details, Ignored, ConfigFile)
+"""How the results of a command are written and shown, and which configuration is in force."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Checks:
     """The checks of the configuration to run."""

@@ -6,11 +6,10 @@ from batchstat.cli.device import Calibrated, device_keywords, read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
+    REPORTING,
     STRATEGY_NAMES,
-    ConfigFile,
     Current,
     Details,
-    Ignored,
     OptionalCorpus,
     Output,
 )
@@ -54,8 +53,7 @@ class Strategy(Current):
 
 
 @takes(
-    *(OptionalCorpus, Samplers, Strategy, Settings, Calibrated, *READING),
-    *(Output, Details, Ignored, ConfigFile),
+    *(OptionalCorpus, Samplers, Strategy, Settings, Calibrated, *READING, *REPORTING),
     without=("sampler",),
 )
 @described(

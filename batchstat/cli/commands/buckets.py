@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.device import read_device
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    READING,
-    ConfigFile,
-    Details,
-    Ignored,
-    Model,
-    OptionalCorpus,
-    Output,
-)
+from batchstat.cli.records import READING, REPORTING, Details, Model, OptionalCorpus, Output
 from batchstat.parameters import check_fields, described, option
 from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import Settings
@@ -58,7 +50,7 @@ class Buckets:
 
 
 @takes(
-    *(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, Ignored, ConfigFile),
+    *(OptionalCorpus, Buckets, Settings, Model, *READING, *REPORTING),
     without=("read_ahead", "max_samples"),  # of strategies that cut windows
 )
 @described(

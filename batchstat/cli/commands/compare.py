@@ -9,11 +9,10 @@ from batchstat.cli.device import Calibrated, device_keywords, read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
+    REPORTING,
     STRATEGY_NAMES,
-    ConfigFile,
     Current,
     Details,
-    Ignored,
     Model,
     OptionalCorpus,
     Output,
@@ -77,10 +76,7 @@ class Table:
     )
 
 
-@takes(
-    *(OptionalCorpus, Table, Current, Settings, Model, Calibrated, *READING),
-    *(Output, Details, Ignored, ConfigFile),
-)
+@takes(OptionalCorpus, Table, Current, Settings, Model, Calibrated, *READING, *REPORTING)
 @described(
     """Compare batching strategies on a corpus, at equal peak memory.
 
