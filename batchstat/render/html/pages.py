@@ -47,10 +47,9 @@ def profile_page(profile: Profile, padding: float | None, next_command: str) -> 
         padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
         next_command: the command that shows how to avoid that padding.
     """
-    result = blocks(*profile_screen.usual_padding(padding), Pasted("next", next_command))
-    sections = [Section("result", "Result", result)]
+    result = (*profile_screen.usual_padding(padding), Pasted("next", next_command))
     facts = profile_screen.missing_lines(profile)
-    return _page("profile", profile, facts, sections, profile_document(profile))
+    return _page("profile", profile, facts, result, [], profile_document(profile))
 
 
 def comparison_page(
@@ -84,7 +83,6 @@ def comparison_page(
     tradeoff = Chart("tradeoff", "Compute against how alike the lengths in a batch are")
     shuffling = (tradeoff, *details.cost_details(comparison))
     sections = [
-        Section("result", "Result", blocks(*result)),
         Section("batches", "Batches", blocks(*batches)),
         Section("shuffling", "Compute and shuffling", blocks(*shuffling)),
         Section("read-ahead", "Read-ahead and learning rate", blocks(*_sweep(comparison))),
@@ -97,7 +95,7 @@ def comparison_page(
         sections.append(Section("weights", title, blocks(*details.trained_details(comparison))))
     facts = comparison_screen.comparison_facts(comparison)
     document = comparison_document(comparison)
-    return _page("compare", profile, facts, sections, document, comparison.warnings, panel)
+    return _page("compare", profile, facts, result, sections, document, comparison.warnings, panel)
 
 
 def balance_page(
@@ -117,12 +115,9 @@ def balance_page(
         Chart("coverage", "How much of the corpus is seen over the epochs"),
         _coverage(report),
     )
-    sections = [
-        Section("result", "Result", blocks(*result)),
-        Section("numbers", "All numbers", blocks(*balance_details(report))),
-    ]
+    sections = [Section("numbers", "All numbers", blocks(*balance_details(report)))]
     facts, document = balance_facts(report), balance_document(report)
-    return _page("balance", profile, facts, sections, document, report.warnings)
+    return _page("balance", profile, facts, result, sections, document, report.warnings)
 
 
 def buckets_page(
@@ -142,36 +137,36 @@ def buckets_page(
         *([buckets_screen.time_table(report)] if report.times else []),
     )
     rules = (Chart("rules", "What each rule gives"), *buckets_screen.rule_details(report))
-    sections = [
-        Section("result", "Result", blocks(*result)),
-        Section("rules", "Rules", blocks(*rules)),
-    ]
+    sections = [Section("rules", "Rules", blocks(*rules))]
     facts, document = buckets_screen.bucket_facts(report), buckets_document(report)
-    return _page("buckets", profile, facts, sections, document, report.warnings)
+    return _page("buckets", profile, facts, result, sections, document, report.warnings)
 
 
 def _page(
     command: str,
     profile: Profile | None,
     facts: Iterable[RenderableType],
+    result: Iterable[RenderableType | Block],
     sections: Sequence[Section],
     document: dict[str, Any],
     warnings: Sequence[Finding] = (),
     panel: WhatIf | None = None,
 ) -> str:
-    """Put a page together: its facts above, its own sections, then the sections on the corpus where
-    that is at hand.
+    """Put a page together: its facts above, its result, its other sections, then the sections on
+    the corpus where that is at hand.
 
     Args:
         command: the subcommand whose result the page shows.
         profile: the corpus; None if lengths were given.
         facts: what stands below the title; only its `Line`s are shown.
-        sections: the page's own sections.
+        result: the parts of the section that comes first.
+        sections: the page's other sections.
         document: the published document of the result.
         warnings: what to know about the numbers.
         panel: the what-if panel; None for a page without one.
     """
     shown_facts = [(line.word, line.text) for line in facts if isinstance(line, Line)]
+    sections = (Section("result", "Result", blocks(*result)), *sections)
     paths = []
     if profile is not None:
         paths = [source.path for source in profile.corpus.sources]
@@ -182,7 +177,7 @@ def _page(
         command=command,
         subject=corpus_name(paths),
         facts=tuple(shown_facts),
-        sections=tuple(sections),
+        sections=sections,
         document=document,
         profile=None if profile is None or command == "profile" else profile_document(profile),
         lengths=None if profile is None else profile.stats,
