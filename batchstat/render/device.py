@@ -70,18 +70,17 @@ def device_columns(
     a function that returns the cell of a row. Columns whose numbers are not known for any row are
     left out.
     """
-    columns: dict[str, Callable[[StrategyResult], str]] = {}
     if device is None:
-        return columns
+        return {}
     # Headings end in how far their numbers may be off, such as "time ±2.1%".
     time_margin, memory_margin = margin(device.time_residual), margin(device.memory_residual)
-    if any(row.on_device.seconds is not None for row in rows):
-        columns["time" + time_margin] = lambda row: time_of(row.on_device)
-    if any(row.counts.peak_bytes is not None for row in rows):
-        columns["peak" + memory_margin] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
-    if any(row.on_device.cost is not None for row in rows):
-        columns["cost" + time_margin] = lambda row: cost_of(row.on_device)
-    return columns
+    columns: dict[str, Callable[[StrategyResult], str]] = {
+        "time" + time_margin: lambda row: time_of(row.on_device),
+        "peak" + memory_margin: lambda row: peak_of(row.on_device, row.counts.peak_bytes),
+        "cost" + time_margin: lambda row: cost_of(row.on_device),
+    }
+    # The cell of a number that is not known is empty.
+    return {heading: cell for heading, cell in columns.items() if any(map(cell, rows))}
 
 
 def margin(residual: float | None) -> str:
