@@ -88,5 +88,4 @@ def of_corpus(profile: Profile) -> dict[str, Any]:
 
 def percentiles(stats: LengthStats) -> dict[str, int]:
     """Return percentiles by their keys, such as `p50` for 500 thousandths and `p99_9` for 999."""
-    named = {each: f"{each / 10:g}".replace(".", "_") for each in PERCENTILES}
-    return {f"p{name}": stats.percentile(each) for each, name in named.items()}
+    return {f"p{each / 10:g}".replace(".", "_"): stats.percentile(each) for each in PERCENTILES}
