@@ -54,34 +54,29 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         if not _has_corpus_of(record, profile):
             return None
         compared_samples, choice = record["corpus"]["samples"], record["choice"]
-        recommendation = None
-        if choice["best"] is not None:
-            basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
-            strategy = StrategySpec.parse(choice["best"])
-            request = strategy.request(basis)
-            settings = {each.name: getattr(basis, each.name) for each in fields(Settings)}
-            # A strategy takes its batch size from the settings, sets its own, or has none. Only the
-            # first one belongs to the settings.
-            settings["batch_size"] = request.shared_batch_size
-            # Only to raise for a current setup that is no strategy, as a recipe prints its name.
-            StrategySpec.parse(choice["current"]).request(basis)
-            hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
-            recommendation = Recommendation(
-                strategy,
-                Settings(**settings),
-                Origin(shown, choice["current"], hint),
-                choice["argument"] or "",
+        if choice["best"] is None:
+            raise InputError(
+                f"{shown} recommends no strategy, as each exceeds the budget or loses too much",
+                _REMEDY,
             )
+        basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
+        strategy = StrategySpec.parse(choice["best"])
+        request = strategy.request(basis)
+        settings = {each.name: getattr(basis, each.name) for each in fields(Settings)}
+        # A strategy takes its batch size from the settings, sets its own, or has none. Only the
+        # first one belongs to the settings.
+        settings["batch_size"] = request.shared_batch_size
+        # Only to raise for a current setup that is no strategy, as a recipe prints its name.
+        StrategySpec.parse(choice["current"]).request(basis)
+        hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
+        origin = Origin(shown, choice["current"], hint)
+        argument = choice["argument"] or ""
+        recommendation = Recommendation(strategy, Settings(**settings), origin, argument)
     except FileNotFoundError:
         return None
     # The file may hold anything: reading it above raises one of these.
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{shown} cannot be used ({one_line(error)})", _REMEDY) from None
-    if recommendation is None:  # the comparison has no best strategy
-        raise InputError(
-            f"{shown} recommends no strategy, as each exceeds the budget or loses too much",
-            _REMEDY,
-        )
     if compared_samples != len(profile):
         raise InputError(
             f"{shown} covers only the {compared_samples:,} samples that the trainer keeps; a "
