@@ -72,8 +72,5 @@ def command(options: Options) -> None:
         show(names_screen(names_by_kind))
         return
     target = console()
-    screens = [
-        render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), target)
-        for entry in explain_all(requested)
-    ]
+    screens = [render(definition_screen(entry), target) for entry in explain_all(requested)]
     emit("\n".join(screens), sys.stdout.encoding)

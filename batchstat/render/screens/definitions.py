@@ -6,29 +6,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from batchstat.render.glossary import Entry
 from batchstat.render.screens.layout import Line
 
 
-def definition_screen(
-    name: str, kind: str, text: str, facts: Sequence[tuple[str, str]]
-) -> RenderableType:
-    """Return what `explain NAME` prints for one meaning of the name.
-
-    Args:
-        name: as it is written.
-        kind: what it is the name of, such as a strategy or a setting.
-        text: what it means.
-        facts: further facts, each under a name.
-    """
+def definition_screen(entry: Entry) -> RenderableType:
+    """Return what `explain NAME` prints for one meaning of the name."""
     parts: list[RenderableType] = [
-        Text(name, style="bold").append(f"  {kind}", "not bold dim"),
-        Text(text),
+        Text(entry.name, style="bold").append(f"  {entry.kind}", "not bold dim"),
+        Text(entry.text),
     ]
-    if facts:
+    if entry.facts:
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(no_wrap=True, style="dim")
         grid.add_column(overflow="fold")
-        for key, value in facts:
+        for key, value in entry.facts:
             grid.add_row(Text(f"  {key}"), Text(value))
         parts.append(grid)
     return Group(*parts)
