@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
-from batchstat.documents.comparison import Compared
+from batchstat.documents.comparison import Compared, simulation_document
 from batchstat.documents.corpus import corpus_of
-from batchstat.documents.device import Calibrated, calibrated
+from batchstat.documents.device import Calibrated
 from batchstat.documents.parts import Sources
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.findings import Finding
@@ -169,13 +169,11 @@ def preflight_document(report: Any) -> dict[str, Any]:
         if change is not None
     ]
     composed = {
+        **simulation_document(simulation),
         "corpus": corpus_of(profile.corpus, len(profile)),
         "kept": len(report.samples.profile),  # a key of the object `samples`
         "tokenizer": profile.tokenizer,
-        "basis": simulation.basis,
         "config": Sources([config, setup]),
-        "calibration": calibrated(simulation.device, simulation.basis.widest),
-        "strategy": strategy_of(simulation.row),
         "changes": changes,
     }
     return PreflightFile.written(report.created, composed, report)
