@@ -7,13 +7,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.arrow_values import (
-    decoded,
-    decoded_type,
-    holds_text,
-    is_list,
-    record_ranges,
-)
+from batchstat.corpus.arrow_values import decoded, decoded_type, holds_text, is_list, record_ranges
 from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import choose_columns

@@ -13,14 +13,7 @@ import pyarrow.compute as pc
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, too_long
 from batchstat.corpus.files.opening import OpenSource
-from batchstat.corpus.lines import (
-    MOST_LINES,
-    Lines,
-    LongLine,
-    RawLines,
-    read_lines,
-    read_raw_lines,
-)
+from batchstat.corpus.lines import MOST_LINES, Lines, LongLine, RawLines, read_lines, read_raw_lines
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy

@@ -14,12 +14,7 @@ from batchstat.planning.algorithms.packing import first_fit
 from batchstat.planning.frameworks.defaults import HfTrainer
 from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.strategies.base import NOT_PACKED, Strategy
-from batchstat.planning.strategies.packed import (
-    PackedSamples,
-    group_starts,
-    pack_groups,
-    wrap,
-)
+from batchstat.planning.strategies.packed import PackedSamples, group_starts, pack_groups, wrap
 
 PACKING: Mapping[str, str] = {
     NOT_PACKED: "One sample per row, padded to the longest of the batch: LLaMA-Factory's default.",

@@ -25,13 +25,7 @@ from batchstat.planning.algorithms.cutting import (
     one_left_out,
 )
 from batchstat.planning.algorithms.histogram import RowRuns
-from batchstat.planning.algorithms.packing import (
-    Packing,
-    best_fit,
-    first_fit,
-    next_fit,
-    whole_rows,
-)
+from batchstat.planning.algorithms.packing import Packing, best_fit, first_fit, next_fit, whole_rows
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.packs_documents import PacksDocuments

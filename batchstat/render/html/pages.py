@@ -23,14 +23,7 @@ from batchstat.render.screens import profile as profile_screen
 from batchstat.render.screens.balance import balance_facts, recommendation, sampler_table
 from batchstat.render.screens.balance_details import balance_details
 from batchstat.render.screens.layout import Caption, Line, Pasted
-from batchstat.render.text import (
-    class_name,
-    corpus_name,
-    decimal,
-    one_line,
-    percent,
-    with_share,
-)
+from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent, with_share
 from batchstat.simulation.balance.report import BalanceReport
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.compare.changes import Change

@@ -16,13 +16,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import (
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullLocator,
-    PercentFormatter,
-)
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
 
 BLUE, ORANGE, VERMILION, SKY = "#0072B2", "#E69F00", "#D55E00", "#56B4E9"
 PALE_BLUE, PALE_ORANGE, PALE_VERMILION = "#9CC4DE", "#F5D79B", "#EEBE99"

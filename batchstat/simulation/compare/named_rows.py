@@ -9,11 +9,7 @@ from batchstat.parameters import listed
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.registry import names_strategy
-from batchstat.planning.strategies.spec import (
-    NamedRow,
-    RowRequest,
-    StrategySpec,
-)
+from batchstat.planning.strategies.spec import NamedRow, RowRequest, StrategySpec
 from batchstat.recording.given_batches import GivenBatches, NamedBatches
 from batchstat.recording.sample_numbers import given_batches
 from batchstat.words import short
