@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, sum_groups
 
 KINDS = ("trained",)
 """Kinds of tokens that a profile may know beside all tokens: a column each."""
@@ -156,7 +156,4 @@ class TokenRanges:
         if stops is not None:
             end = np.minimum(end, np.repeat(stops, n_ranges) if np.ndim(stops) else stops)
         first = np.maximum(first, np.repeat(starts, n_ranges) if np.ndim(starts) else starts)
-        # tokens_before[r] is the tokens in all ranges before range r.
-        tokens_before = offsets_from_sizes(np.maximum(end - first, 0))
-        counts: Ints = tokens_before[range_offsets[1:]] - tokens_before[range_offsets[:-1]]
-        return counts
+        return sum_groups(np.maximum(end - first, 0), range_offsets)

@@ -24,7 +24,7 @@ from batchstat.corpus.content import (
     Words,
 )
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, sum_groups
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.tokenization.chats.prompts import count_completions
 from batchstat.tokenization.counting.count_check import MiscountError, counting_after
@@ -234,9 +234,8 @@ class Tokenizer:
         distinct = self.count(Texts(encoded.dictionary), failed.__setitem__).tokens
         own = distinct - self.special_tokens_per_sample
         word_of_each: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        before = offsets_from_sizes(own[word_of_each])  # tokens before each word of the block
         offsets = content.offsets
-        tokens: Ints = before[offsets[1:]] - before[offsets[:-1]] + self.special_tokens_per_sample
+        tokens = sum_groups(own[word_of_each], offsets) + self.special_tokens_per_sample
         for i in range(len(content)) if failed else ():
             words = word_of_each[offsets[i] : offsets[i + 1]].tolist()
             error = next((failed[word] for word in words if word in failed), None)
