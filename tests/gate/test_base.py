@@ -467,13 +467,19 @@ def test_a_copy_of_a_file_is_a_change_and_a_moved_one_is_none(repository, run: R
 
 
 def test_a_checkout_that_git_cannot_make_is_no_pass(repository, run: Run):
-    """As with files in Git LFS that cannot be downloaded."""
-    git(repository, "config", "filter.broken.smudge", "false")
+    """As with files in Git LFS that cannot be downloaded; not tried again for each check."""
+    tries = repository / "tries"
+    git(repository, "config", "filter.broken.smudge", f"echo >> '{tries.as_posix()}'; false")
+    configuration = (repository / "batchstat.toml").read_text()
+    (repository / "batchstat.toml").write_text(f"{configuration}[checks.a]\n[checks.b]\n")
     git(repository, "config", "filter.broken.required", "true")
     (repository / ".git" / "info" / "attributes").write_text("data/*.txt filter=broken\n")
+    assert run("check", "--check", "a", "--base", "main").returncode == 3
+    of_one_check = tries.read_text()
     result = run("check", "--base", "main")
     assert result.returncode == 3
-    assert "git says: " in result.stderr
+    assert result.stderr.count("git says: ") == 2
+    assert tries.read_text() == of_one_check * 2
     assert git(repository, "worktree", "list").count("\n") == 1
 
 

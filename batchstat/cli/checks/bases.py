@@ -50,8 +50,10 @@ class Bases:
     def __init__(self, checks: Sequence[Inputs]) -> None:
         """Take the settings of all checks of the command."""
         self._checks = checks
-        self._at: dict[str, Mapping[str, Base]] = {}
-        """By revision, as the user calls it: each check there, by its name."""
+        self._at: dict[str, Mapping[str, Base] | InputError] = {}
+        """By revision, as the user calls it: each check there, by its name; or why there is none,
+        so that it is not tried again for the next check.
+        """
 
     def of(self, inputs: Inputs) -> Base | None:
         """Return what a check is compared with: the check in a file of an earlier one, or itself at
@@ -72,8 +74,14 @@ class Bases:
             return load_base(as_path(name), inputs.name)
         if name not in self._at:
             checks = [each for each in self._checks if each.get("base") == name]
-            self._at[name] = _bases_at(find_revision(name), checks)
-        return self._at[name][inputs.name]
+            try:
+                self._at[name] = _bases_at(find_revision(name), checks)
+            except InputError as error:
+                self._at[name] = error
+        found = self._at[name]
+        if isinstance(found, InputError):
+            raise found
+        return found[inputs.name]
 
 
 def _bases_at(revision: Revision, checks: Sequence[Inputs]) -> Mapping[str, Base]:
