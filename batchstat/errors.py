@@ -118,7 +118,9 @@ class MissingError(InputError):
 
 
 class SourceError(InputError):
-    """A file that is missing, cut short, damaged or unreachable: another attempt may succeed."""
+    """A file that is cut short, damaged or unreachable, or that is gone since it was found: another
+    attempt may succeed.
+    """
 
     id = "input/unreadable"
 

@@ -40,7 +40,7 @@ MOST_LOOSE_FILES, MOST_FLOORS = 20, 8
 """Of a folder: modules that lie in it, and the longest way of imports through them; the recorder,
 which imports nothing from outside, has ten.
 """
-MOST_CODE_LINES, MOST_FLAGS = 40_210, 116
+MOST_CODE_LINES, MOST_FLAGS = 40_171, 116
 """Of the package without comments, blank lines and docstrings, those of `described` and sentences
 of `told` too; and of all commands. A change that needs more raises the number in its own commit,
 and says for whom.

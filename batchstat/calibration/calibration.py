@@ -13,7 +13,7 @@ from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import whole_number
-from batchstat.storage.addresses import check_regular, local_path
+from batchstat.storage.addresses import check_regular, local_path, unreadable
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, parse, seal, unseal
 from batchstat.words import short
 
@@ -243,13 +243,8 @@ def load_calibration(path: str | Path) -> Calibration:
         cost = calibration.cost
         if not (cost.per_batch or cost.per_token or cost.per_pair):
             raise ValueError("per_batch, per_token and per_pair are 0: no batch takes time")
-    except FileNotFoundError:
-        raise InputError(f"no such file: {shown}", "write it with batchstat calibrate") from None
     except OSError as error:
-        raise InputError(
-            f"{shown} cannot be read: {error.strerror or error}",
-            "name a file that batchstat calibrate wrote",
-        ) from None
+        raise unreadable(shown, error, "write it with batchstat calibrate") from None
     except (JSONDecodeError, UnicodeDecodeError):
         raise InputError(
             f"{shown} is not a calibration, nor JSON at all",

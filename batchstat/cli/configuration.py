@@ -14,7 +14,7 @@ from batchstat.gate.limits import DEFAULT_CHECK, Limit, read_limits
 from batchstat.parameters import whole_number
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.registry import names_strategy
-from batchstat.storage.addresses import as_path, check_regular
+from batchstat.storage.addresses import as_path, check_regular, unreadable
 from batchstat.storage.shown import as_shown, is_remote
 from batchstat.trainers.base.named import is_current_file
 from batchstat.words import short
@@ -172,7 +172,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         check_regular(path)
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # skips a byte order mark
     except OSError as error:
-        raise InputError(f"{path.as_posix()} cannot be read: {error.strerror or error}") from None
+        raise unreadable(path.as_posix(), error) from None
     except (ValueError, RecursionError) as error:  # also integers of thousands of digits
         raise OptionError(f"{path.as_posix()} is not valid TOML: {error}") from None
 

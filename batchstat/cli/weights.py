@@ -5,7 +5,7 @@ import json
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.samplers.spec import distinct_labels, weights_file
 from batchstat.planning.samplers.weights import Weights
-from batchstat.storage.addresses import check_regular, local_path
+from batchstat.storage.addresses import check_regular, local_path, unreadable
 
 
 def with_inlined_weights(spec: str) -> str:
@@ -32,7 +32,7 @@ def with_inlined_weights(spec: str) -> str:
     except OptionError as error:  # what is wrong is in the file, not on the command line
         raise InputError(f"{file}: {error.problem}", error.remedy) from None
     except OSError as error:
-        raise InputError(f"weights: {file} cannot be read: {error.strerror or error}") from None
+        raise unreadable(file, error).at("weights") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"weights: {file} is not valid JSON: {error}") from None
     return spec.replace(file, json.dumps(weights, ensure_ascii=False), 1)

@@ -13,9 +13,8 @@ from batchstat.documents.check import CheckFile, Since
 from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.gate.paths import value_at
 from batchstat.gate.quantities import Number
-from batchstat.storage.addresses import check_regular, read_bytes
+from batchstat.storage.addresses import check_regular, read_bytes, unreadable
 from batchstat.storage.sealed_records import fault_of, parse, plain, require_schema
-from batchstat.storage.shown import one_line
 from batchstat.words import counted, short
 
 _MOST_FILES = 3
@@ -101,7 +100,7 @@ def load_base(path: Path, check_name: str) -> Base:
         check_regular(path)
         base = base_in(read_bytes(path), check_name, shown)
     except OSError as error:
-        raise InputError(f"{shown} cannot be read ({one_line(error)})", _REMEDY) from None
+        raise unreadable(shown, error, _REMEDY) from None
     if base.check is None:
         raise InputError(f"{shown} has no answer for check {check_name!r}", _REMEDY)
     return base
@@ -138,7 +137,7 @@ def base_in(text: str | bytes, check_name: str, name: str) -> Base:
 
 
 _NEW = (MissingError.id, OptionError.id)
-"""Ids of errors of a check that was not there yet: neither it, or a folder that it names."""
+"""Ids of errors of a check that was not there yet, or whose files were not."""
 _REMEDY = "write it with batchstat check --format json=FILE"
 
 

@@ -19,7 +19,7 @@ from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
-from batchstat.storage.addresses import as_os_errors, as_path, check_regular, read_bytes
+from batchstat.storage.addresses import as_os_errors, as_path, check_regular, read_bytes, unreadable
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 from batchstat.storage.result_files import LENGTHS_FILE
 from batchstat.storage.sealed_records import (
@@ -40,7 +40,7 @@ from batchstat.storage.sealed_tables import (
     numbers_in,
     opened_table,
 )
-from batchstat.storage.shown import is_remote, one_line
+from batchstat.storage.shown import is_remote
 
 SCHEMA = "batchstat.lengths/3"
 ROW_GROUP = 1 << 20
@@ -184,7 +184,7 @@ def load_profile(
         with as_os_errors(path):
             exists = path.exists()
     except OSError as error:
-        raise InputError(f"{folder.as_posix()} cannot be read: {one_line(error)}") from None
+        raise unreadable(folder.as_posix(), error) from None
     if not exists:
         raise MissingError(f"no profile in {folder.as_posix()}", remedy)
     return read_file(path)
@@ -201,7 +201,7 @@ def read_file(address: str | Path) -> Profile:
         check_regular(path)
         profile, _ = read_counts(BytesIO(read_bytes(path)) if is_remote(path) else path, path)
     except OSError as error:
-        raise InputError(f"{path.as_posix()} cannot be read: {one_line(error)}") from None
+        raise unreadable(path.as_posix(), error) from None
     if len(profile) == 0:
         raise _unusable(path, ValueError("it has no rows"))
     return profile

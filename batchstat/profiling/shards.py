@@ -12,7 +12,7 @@ from batchstat._version import __version__
 from batchstat.corpus.files.sources import Source
 from batchstat.corpus.files.splits import Split, splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, OptionError, arguments_named
+from batchstat.errors import InputError, MissingError, OptionError, arguments_named
 from batchstat.parameters import listed
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.versions import versions
@@ -125,7 +125,7 @@ def read_shard(folder: Path) -> Shard:
         return shard
     # NotADirectoryError: the folder is a file.
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(
+        raise MissingError(
             f"no {SHARD_FILE} in {folder.as_posix()}",
             "name the folders that batchstat profile --shard I/N -o FOLDER wrote",
         ) from None

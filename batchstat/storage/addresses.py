@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import BatchstatError, InputError, OptionError, install_extra
+from batchstat.errors import BatchstatError, InputError, MissingError, OptionError, install_extra
 from batchstat.shown_addresses import has_cut_user, is_shortened
 from batchstat.storage.machine import machine_secret
 from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
@@ -165,6 +165,19 @@ def check_regular(path: Path) -> None:
     """Raise OSError for a folder, pipe or device, which cannot be read or never ends."""
     if not is_remote(path) and path.exists() and not path.is_file():
         raise OSError("it is not a regular file: move it away")
+
+
+def unreadable(what: str, error: OSError, remedy: str = "") -> InputError:
+    """Return the error for a file that cannot be read: a MissingError where there is none.
+
+    Args:
+        what: the file, as the message names it.
+        error: what reading it raised.
+        remedy: what to do.
+    """
+    if isinstance(error, FileNotFoundError):
+        return MissingError(f"no such file: {what}", remedy)
+    return InputError(f"{what} cannot be read: {one_line(error)}", remedy)
 
 
 def move(path: Path, target: Path) -> None:

@@ -83,6 +83,34 @@ def test_errors_of_the_input_as_json(run, tmp_path):
             assert error["remedy"].startswith("must be between 1 and ")
 
 
+@in_turn(
+    "typed",
+    [
+        "profile gone --json",
+        "profile 'gone-*.txt' --json",
+        "profile a.txt --tokenizer ./gone --json",
+        "profile a.txt --config gone.toml --json",
+        "profile chats.jsonl --chat-template gone.jinja --messages-column chat --json",
+        "compare a.txt --calibration gone.json --json",
+        "compare a.txt --current gone.yaml --json",
+        "compare a.txt --sampler weights=gone.json --json",
+        "compare --json",
+        "preflight gone.yaml --json",
+        "measure gone --json",
+        "merge gone --json",
+        "check --config gone.toml --format json",
+    ],
+)
+def test_what_is_not_there_has_an_id_of_its_own(run, tmp_path, typed):
+    """Whatever names it."""
+    (tmp_path / "a.txt").write_text("some words\nmore of them\n")
+    chat = [{"role": "user", "content": "some words"}]
+    (tmp_path / "chats.jsonl").write_text(json.dumps({"chat": chat}) + "\n")
+    result = run(*shlex.split(typed))
+    assert result.returncode == 3
+    assert json.loads(result.stdout)["error"]["id"] == "input/missing", result.stdout
+
+
 def test_there_is_one_document_where_a_result_cannot_be_written(run, tmp_path):
     (tmp_path / "a.txt").write_text("some words\nmore of them\n")
     (tmp_path / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00")

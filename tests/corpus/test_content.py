@@ -310,7 +310,7 @@ def test_a_tokenizer_without_a_template_is_said(tmp_path):
         batchstat.profile(path, messages_column="m", tokenizer=str(tmp_path / "tokenizer.json"))
     with pytest.raises(batchstat.OptionError, match="chat_template needs a messages_column"):
         batchstat.profile(path, chat_template="t.jinja")
-    with pytest.raises(batchstat.InputError, match="nowhere.jinja cannot be read"):
+    with pytest.raises(batchstat.InputError, match="no such file: chat template nowhere.jinja"):
         batchstat.profile(path, messages_column="m", chat_template="nowhere.jinja")
 
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
@@ -29,9 +30,9 @@ class InputStream(io.RawIOBase):
     def readable(self) -> bool:  # noqa: D102
         return True
 
+    @abstractmethod
     def next_bytes(self, size: int) -> bytes:
         """Return the next bytes, at most `size`; no bytes at the end of the stream."""
-        raise NotImplementedError
 
     def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # noqa: D102
         data = self.next_bytes(len(buffer))

@@ -188,7 +188,7 @@ def _at_address(
         sizes = [size_in(files.get(name, {})) for name in names]
     except InputError:
         raise
-    except FileNotFoundError:
+    except FileNotFoundError:  # no MissingError: a storage may show what is new only later
         raise SourceError(f"no such file: {address}") from None
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None

@@ -13,8 +13,7 @@ from threading import Lock
 from typing import Any
 
 from batchstat.errors import InputError
-from batchstat.storage.addresses import read_bytes
-from batchstat.storage.shown import one_line
+from batchstat.storage.addresses import read_bytes, unreadable
 from batchstat.tokenization.chats.assistant_turns import AssistantTurns
 from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
 from batchstat.tokenization.chats.content_turns import ContentTurns
@@ -206,9 +205,10 @@ def _templates(tokenizer: Tokenizer, file: Path | None) -> tuple[str, str]:
     if file is not None:
         try:
             template = read_bytes(file).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = one_line(error) if isinstance(error, OSError) else "not UTF-8"
-            raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None
+        except OSError as error:
+            raise unreadable(f"chat template {file.as_posix()}", error) from None
+        except UnicodeDecodeError:
+            raise InputError(f"chat template {file.as_posix()} is not UTF-8") from None
         return template, template
     # transformers keeps several templates by their names, and takes tool_use for chats with tools.
     by_name = tokenizer.chat_facts.template

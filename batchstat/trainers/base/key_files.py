@@ -5,7 +5,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, MissingError, OptionError
+from batchstat.errors import InputError, OptionError
+from batchstat.storage.addresses import unreadable
 from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.words import short
 
@@ -36,12 +37,10 @@ def read_keys(path: Path) -> dict[str, Any]:
             raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
         _check_file(path)
         text = path.read_text(encoding="utf-8-sig")  # Windows editors begin it with a BOM
-    except FileNotFoundError:
-        raise MissingError(f"no such file: {where}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        # An OSError has its reason in strerror; the other error is about the encoding.
-        reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
-        raise InputError(f"{where} cannot be read: {reason}") from None
+    except OSError as error:
+        raise unreadable(where, error) from None
+    except UnicodeDecodeError:
+        raise InputError(f"{where} is not UTF-8", "save it as that") from None
     try:
         content = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
         _count_values(content, {})
