@@ -39,17 +39,16 @@ _CONTENTS = {
     *("text_column", "prompt_column", "completion_column"),
     *("messages_column", "tokens_column", "length_column"),
 }
-_OF_CHATS = {"chat_template", "assistant_only_loss", "turn_ends", "chat_format"}
-_OF_PAIRS = {"tokenize_apart"}
-_OF_TEXTS = {"strip", "min_chars", "append", "always_append", "tokenizer"}
+_OF_CHATS = {"chat_template", "assistant_only_loss", "chat_format"}
+_OF_TEXTS = {"strip", "min_chars", "append", "tokenizer"}
 _REPLACED_BY_FLAG = {
-    "text_column": _CONTENTS | _OF_CHATS | _OF_PAIRS,
+    "text_column": _CONTENTS | _OF_CHATS,
     "completion_column": (_CONTENTS - {"prompt_column"})
     | _OF_CHATS
     | {"strip", "min_chars", "trained_column"},
-    "messages_column": _CONTENTS | _OF_PAIRS | {"strip", "min_chars", "append", "always_append"},
-    "tokens_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
-    "length_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
+    "messages_column": _CONTENTS | {"strip", "min_chars", "append"},
+    "tokens_column": _CONTENTS | _OF_CHATS | _OF_TEXTS,
+    "length_column": _CONTENTS | _OF_CHATS | _OF_TEXTS,
 }
 """Keys of the configuration that do not go with the content that a flag names: `--tokens-column`
 replaces a text-column, and leaves a tokenizer nothing to count.

@@ -33,11 +33,6 @@ _SHAREGPT_ROLES = {
 _OPENAI_NAMES = {"from": "role", "value": "content"}
 
 
-WRITTEN_ROLE = "written_role"
-"""Key under which a message keeps the role that ShareGPT's format gave it, unless this was human,
-gpt or system."""
-
-
 # Parameters of transformers' `apply_chat_template` that would make it do something else than render
 # these messages with this template.
 _NOT_SETTINGS = {
@@ -191,9 +186,6 @@ def _translated(message: object, shown_as: str) -> Message:
         role = fields.pop("from")
         openai_role = _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role
         fields = {"role": openai_role, "content": fields.pop("value", None), **fields}
-        # Checks of trainers need to know which role an `assistant` had, if not the usual one.
-        if role not in ("human", "gpt", "system"):
-            fields[WRITTEN_ROLE] = role
     role = fields.get("role")
     if role not in ROLES:
         known = f"known: {', '.join(ROLES)}"

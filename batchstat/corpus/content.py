@@ -66,7 +66,7 @@ class Texts:
 
 @dataclass(frozen=True, eq=False)
 class Completions(Texts):
-    """(n,) prompts, and their completions; both are tokenized together, as one text."""
+    """(n,) prompts, and their completions, tokenized together, as one text."""
 
     def joined(self) -> pa.LargeStringArray:
         """Return (n,) texts, of a prompt and its completion each."""
@@ -78,11 +78,6 @@ class Completions(Texts):
     def to_list(self) -> list[Any]:
         """Return for each sample its prompt, and the text of its prompt and completion."""
         return list(zip(self.first.to_pylist(), self.joined().to_pylist(), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Instructions(Texts):
-    """(n,) prompts, and their completions; each is tokenized by itself."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,9 +38,7 @@ class ReadingOptions(TypedDict, total=False):
     length_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
-    turn_ends: tuple[str, ...]
     chat_format: str | None
-    tokenize_apart: bool
     records: str | None
     encoding: str | None
     header: bool
@@ -50,7 +48,6 @@ class ReadingOptions(TypedDict, total=False):
     strip: bool
     min_chars: int
     append: str
-    always_append: bool
     on_error: str
 
 
@@ -111,13 +108,6 @@ class CorpusOptions:
     assistant_only_loss: bool = _option(
         False, "Whether only the assistants' turns of chats carry loss."
     )
-    turn_ends: tuple[str, ...] = _option(
-        (),
-        "Token that ends an assistant's turn. Only the content of the turn carries loss then, and "
-        "this token or the one that ends a sequence, as in axolotl.",
-        "TOKEN",
-        shown="the whole turn",
-    )
     chat_format: str | None = _option(
         None,
         "Format of chats that the template gets as they are written, with their own roles and what "
@@ -125,11 +115,6 @@ class CorpusOptions:
         "FORMAT",
         shown="either",
         names=lambda: CHAT_FORMATS,
-    )
-    tokenize_apart: bool = _option(
-        False,
-        "Tokenize completions apart from their prompts, as axolotl does: without a token that "
-        "begins a sequence, and with the one that ends it.",
     )
     records: str | None = _option(
         None,
@@ -172,11 +157,6 @@ class CorpusOptions:
         "ends a sequence.",
         "TEXT",
         told="What was appended to each text that did not end with it.",
-    )
-    always_append: bool = _option(
-        False,
-        "Append it to texts that end with it, too, as LLaMA-Factory's pre-training does.",
-        told="Whether it was appended to those that did, too.",
     )
     on_error: str = _option(
         "fail",
@@ -257,19 +237,14 @@ def _check_contents(options: CorpusOptions) -> None:
     """Raise OptionError for columns and options that contradict each other."""
     if (options.prompt_column is None) != (options.completion_column is None):
         raise OptionError("prompt_column and completion_column belong together", "pass both")
-    messages, completion = options.messages_column, options.completion_column
-    # By option: what else has to be set for it to mean anything, and the words for that.
-    needs = {
-        "assistant_only_loss": (messages, "chats: pass messages_column"),
-        "turn_ends": (options.assistant_only_loss, "assistants' turns: pass assistant_only_loss"),
-        "chat_format": (options.may_hold_chats, "chats: pass messages_column"),
-        "tokenize_apart": (completion, "prompts and completions: pass their columns"),
+    # Options of chats, with whether there may be chats for them.
+    of_chats = {
+        "assistant_only_loss": options.messages_column,
+        "chat_format": options.may_hold_chats,
     }
-    for name, (needed_option, purpose) in needs.items():
-        if getattr(options, name) and not needed_option:
-            raise OptionError(f"{name} is for {purpose}")
-    if options.tokenize_apart and options.append:
-        raise OptionError("tokenize_apart and append are mutually exclusive", "pass only one")
+    for name, has_chats in of_chats.items():
+        if getattr(options, name) and not has_chats:
+            raise OptionError(f"{name} is for chats: pass messages_column")
     content_columns = [f"{kind}_column" for kind in get_args(Content)]
     named_contents = [name for name in content_columns if getattr(options, name)]
     loss_options = ("completion_column", "assistant_only_loss")

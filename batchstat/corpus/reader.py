@@ -17,7 +17,6 @@ from batchstat.corpus.content import (
     CompletionChats,
     Completions,
     Content,
-    Instructions,
     PrecountedLengths,
     Texts,
 )
@@ -29,7 +28,6 @@ from batchstat.corpus.formats import READERS
 from batchstat.corpus.label_columns import read_labels
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.trained_column import TrainedColumn, read_trained
-from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
@@ -282,9 +280,10 @@ class CorpusReader:
             # The ending, and the separator, here none, which joining takes as its last argument.
             ending, separator = pa.array([self.options.append, ""], pa.large_string())
             appended = pc.binary_join_element_wise(last, ending, separator)
-            if not self.options.always_append:
-                appended = pc.if_else(pc.ends_with(last, self.options.append), last, appended)
-            sides = [*first, appended]
+            sides = [
+                *first,
+                pc.if_else(pc.ends_with(last, self.options.append), last, appended),
+            ]
         return type(texts)(*sides), is_sample
 
 
@@ -301,11 +300,6 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
         return kind_of_chats(chats, values.template_inputs(as_written=options.chats_as_written))
     # Prompts and completions may be texts, or lists of messages.
     if options.content == "completion" and values.holds_lists(columns[0]):
-        if options.tokenize_apart:
-            raise InputError(
-                f"{values.locate(0)}: {columns[0]!r} holds chats, which are tokenized whole",
-                "remove --tokenize-apart",
-            )
         prompts, completions = (values.chats(column, options.chat_format) for column in columns)
         # A prompt and its completion are lists of messages: together they are the chat.
         chats = [prompt + after for prompt, after in zip(prompts, completions, strict=True)]
@@ -321,7 +315,7 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
         return read(columns[0])
     kind_of_texts: type[Texts] = Texts
     if options.content == "completion":
-        kind_of_texts = Instructions if options.tokenize_apart else Completions
+        kind_of_texts = Completions
         if options.chats_as_written:
             # TRL hands tools and settings on beside a pair of texts, too, and fails if it cannot.
             for i, inputs_of_record in enumerate(values.template_inputs(as_written=True)):

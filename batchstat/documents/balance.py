@@ -119,7 +119,7 @@ class Sampler(Document):
 @described(
     """Samplers that balance classes, on the same corpus. Keys may be added within this schema."""
 )
-class BalanceFile(Compared, number="batchstat.balance/4"):
+class BalanceFile(Compared, number="batchstat.balance/5"):
     calibration: Calibrated | None = told("The calibration that --calibration names.")
     epochs: Positive = told("How many epochs coverage is followed over.")
     unlabelled_samples: Count = told(

@@ -87,7 +87,7 @@ class BucketTime(Record):
 
 
 @described("Upper edges of buckets. Keys may be added within this schema.")
-class BucketsFile(Compared, number="batchstat.buckets/5"):
+class BucketsFile(Compared, number="batchstat.buckets/6"):
     cost: Annotated[str, among(COSTS)] = told(
         "What the optimal edges minimise: linear is padding, quadratic is attention, model is a "
         "transformer's cost, time is by a calibration."

@@ -78,7 +78,7 @@ class CheckResult(Document):
     schema.
     """
 )
-class CheckFile(File, number="batchstat.check/6"):
+class CheckFile(File, number="batchstat.check/7"):
     status: _Status = told(
         "The worst of the checks'. A warning and a pass exit with 0, fail with 1 unless "
         "--warn-only, error with 3."

@@ -145,7 +145,7 @@ class Compared(File):
 
 
 @described("Batching strategies on the same lengths. Keys may be added within this schema.")
-class CompareFile(Compared, number="batchstat.compare/6"):
+class CompareFile(Compared, number="batchstat.compare/7"):
     run: RunFacts | None = told("The recorded run that is the current setup; null where none is.")
     model: Model | None = told("The shape of the transformer that --model names.")
     calibration: Calibrated | None = told("The calibration that --calibration names.")

@@ -37,7 +37,6 @@ class TrainerConfig(Document):
 class Samples(Document):
     kept: Positive = told("Samples that it batches.")
     dropped: dict[str, Count] = told("Samples that it drops, by the reason.", of="samples.dropped")
-    held_out: Count = told("Samples that it evaluates on instead.", of="samples.held_out")
     truncated: Count = told(
         "Samples that it shortens.", of="simulation.row.counts.truncated_samples"
     )
@@ -126,7 +125,7 @@ class SavedTime(Record):
     schema.
     """
 )
-class PreflightFile(Compared, number="batchstat.preflight/4"):
+class PreflightFile(Compared, number="batchstat.preflight/5"):
     config: TrainerConfig
     run: RunFacts | None = told(
         "The run that was recorded; null where none was.", of="observed.run"

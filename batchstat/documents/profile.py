@@ -57,7 +57,7 @@ class OfCorpus(Document):
 
 
 @described("Lengths and classes of a corpus, in tokens. Keys may be added within this schema.")
-class ProfileFile(OfCorpus, File, number="batchstat.profile/1"):
+class ProfileFile(OfCorpus, File, number="batchstat.profile/2"):
     pass
 
 

@@ -195,15 +195,10 @@ def tokenizer_for(
         return None
     # Then the tokenizer is loaded, and told how the samples are tokenized.
     loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer, fresh=fresh)
-    # Some trainers tokenize an instruction and its answer each by itself, and join their tokens.
-    if options.tokenize_apart:
-        from batchstat.tokenization.chats.instructions import with_instructions
-
-        return with_instructions(loaded)
     if is_chat:
         from batchstat.tokenization.chats.chat import with_chat_template  # loads jinja2
 
-        return with_chat_template(loaded, chat_template, options.turn_ends)
+        return with_chat_template(loaded, chat_template)
     return loaded
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -19,7 +19,6 @@ from batchstat.corpus.content import (
     Chats,
     CompletionChats,
     Completions,
-    Instructions,
     Texts,
     Words,
 )
@@ -43,9 +42,6 @@ _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 2_500
 """Bytes and samples that the tokenizer itself counts together: few enough that their ids fit in
 memory. 10,000 samples at a time took 5 to 8 % longer on Chinese, with qwen2 and t5."""
-
-Encode = Callable[[list[Any]], Iterable[Sized]]
-"""Converts texts, or pairs, to one sized object each."""
 
 OnError = Callable[[int, Exception], None]
 """Called for a sample on which the tokenizer raised, with its position and the exception."""
@@ -112,9 +108,6 @@ class Tokenizer:
             chat, and returns the text of its prompt and the text of all of it.
         left_out: takes messages and template inputs of one chat, and returns the names of what the
             template leaves out of its text: see `TemplateCoverage`.
-        count_instructions: takes a batch call and (prompt, completion) pairs, and returns (n, 2)
-            tokens of both together, and of the prompt: see `instructions`. None where prompts and
-            completions are tokenized together.
 
     The four functions for chats are None until `with_chat_template` sets them.
     """
@@ -132,7 +125,6 @@ class Tokenizer:
     mark_chats: "Callable[[list[Any], Locate], list[bytes]] | None" = None
     split_chats: Callable[[list[Any]], list[tuple[str, str]]] | None = None
     left_out: Callable[[list[Message], TemplateInputs], Collection[str]] | None = None
-    count_instructions: Callable[[Encode, list[Any]], Ints] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
         return self.made_by
@@ -196,13 +188,10 @@ class Tokenizer:
         if isinstance(content, Words):
             return self._count_words(content, on_error)
         encoder = self.encoder
-        has_prompts = isinstance(content, Completions | Instructions)
+        has_prompts = isinstance(content, Completions)
         # The tokenizer's own way of counting, for samples that no faster way counts.
         measure = encoder.count
-        if isinstance(content, Instructions):
-            assert self.count_instructions is not None, "it was prepared for them before"
-            measure = partial(self.count_instructions, encoder.encode)
-        elif has_prompts:
+        if has_prompts:
             measure = partial(count_completions, encoder.encode)
         # (n,) tokens of each sample; (n, 2) with prompts: also how many of them carry no loss. -1
         # stays where a sample cannot be counted.
@@ -213,7 +202,7 @@ class Tokenizer:
             with counting_after(first):  # the block's place decides which of its texts are checked
                 if isinstance(samples, Completions):  # `joined`: each prompt with its completion
                     counts = encoder.count_completions_faster(samples.first, samples.joined())
-                elif not has_prompts:  # texts or pairs; Instructions have no faster way
+                else:  # texts or pairs
                     counts = encoder.count_faster(samples.first, samples.second)
             if counts is None:
                 block_results = results[first:last]

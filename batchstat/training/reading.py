@@ -105,7 +105,6 @@ def _records(block: "Block") -> Iterator[Record]:
         Chats,
         CompletionChats,
         Completions,
-        Instructions,
         PrecountedLengths,
         Words,
     )
@@ -128,7 +127,7 @@ def _records(block: "Block") -> Iterator[Record]:
     else:
         # Two texts per sample: a prompt and its completion, or a pair.
         pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
-        if isinstance(content, Completions | Instructions):
+        if isinstance(content, Completions):
             records = [{"prompt": prompt, "completion": completion} for prompt, completion in pairs]
         else:
             records = [{"text": pair} for pair in pairs]

@@ -19,13 +19,7 @@ from small_tokenizers import half_slow
 NUMBERS = ("total_tokens", "real_tokens", "batches", "steps", "max_batch_tokens")
 CORPUS = ("ids.jsonl", "--tokens-column", "ids", "--trained-column", "ids", "--no-plots")
 FRAMEWORKS = {"TrainingArguments": "transformers", "SFTConfig": "trl"}
-SIZES = {"axolotl": "micro_batch_size"}
-NEEDED: dict[str, dict[str, Any]] = {
-    "transformers": {},
-    "trl": {"max_length": 2048},
-    "axolotl": {"sequence_len": 2048, "shuffle_merged_datasets": False},
-    "llama-factory": {"do_train": True, "cutoff_len": 2048},
-}
+NEEDED: dict[str, dict[str, Any]] = {"transformers": {}, "trl": {"max_length": 2048}}
 SETUPS = [
     (),
     ("--batch-size", 8),
@@ -54,23 +48,6 @@ FILES = {
     "transformers.json": {"per_device_train_batch_size": 4, "seed": 3},
     "old.yaml": {"per_device_train_batch_size": 4, "evaluation_strategy": "no"},
     "trl.yaml": {"per_device_train_batch_size": 2, "max_length": 150, "num_processes": 2},
-    "axolotl.yaml": {"micro_batch_size": 4, "sequence_len": 512, "seed": 5},
-    "padded.yaml": {
-        "micro_batch_size": 2,
-        "sequence_len": 300,
-        "seed": 5,
-        "pad_to_sequence_len": True,
-        "group_by_length": True,
-    },
-    "packed.yaml": {
-        "micro_batch_size": 1,
-        "sequence_len": 300,
-        "seed": 5,
-        "sample_packing": True,
-        "attn_implementation": "flash_attention_2",
-        "sample_packing_bin_size": 1,
-    },
-    "factory.yaml": {"do_train": True, "stage": "sft", "per_device_train_batch_size": 4},
 }
 
 
@@ -154,10 +131,10 @@ def test_a_line_gives_the_numbers_beside_it(cli: Cli, folder: Path, setup: tuple
             again = compared(cli, *shlex.split(line)[2:])["strategies"][-1]
         else:
             name, keys = keys_of(line)
-            framework = FRAMEWORKS.get(name) or now.partition(":")[0]
+            framework = FRAMEWORKS[name]
             current = next(each for each in report["strategies"] if each["label"] == now)
-            size = SIZES.get(framework, "per_device_train_batch_size")
-            values = {**NEEDED[framework], size: current["params"]["batch_size"], **keys}
+            size = {"per_device_train_batch_size": current["params"]["batch_size"]}
+            values = {**NEEDED[framework], **size, **keys}
             (folder / "own.json").write_text(json.dumps(values))
             flags = [word for word in setup if word != "--current"]
             flags = [word for word in flags if word != now]
@@ -175,8 +152,6 @@ def test_what_is_an_argument_is_printed_as_one(cli: Cli, folder: Path):
     for current, line in (
         ("hf-trainer", 'TrainingArguments(train_sampling_strategy="group_by_length")'),
         ("trl", 'SFTConfig(train_sampling_strategy="group_by_length")'),
-        ("axolotl:batch_size=8", "group_by_length: true"),
-        ("llama-factory", "train_sampling_strategy: group_by_length"),
     ):
         [(_, pasted, report), *_] = advised(cli, folder, "--current", current)
         assert pasted.startswith(line)

@@ -323,9 +323,9 @@ def test_what_the_trainer_says_of_itself(run, device, own, values, words):
     ("framework", "values", "dtype", "checkpointing"),
     [
         ("trl", {"bf16": True}, "bfloat16", None),
-        ("axolotl", {"bf16": True, "gradient_checkpointing": True}, "bfloat16", True),
-        ("axolotl", {"bf16": "auto", "gradient_checkpointing": "offload"}, None, None),
-        ("llama-factory", {"fp16": True, "gradient_checkpointing": True}, "float16", None),
+        ("transformers", {"bf16": True, "gradient_checkpointing": True}, "bfloat16", True),
+        ("transformers", {"bf16": "auto", "gradient_checkpointing": "offload"}, None, None),
+        ("transformers", {"fp16": True, "gradient_checkpointing": False}, "float16", False),
     ],
 )
 def test_what_the_keys_of_a_framework_say(framework, values, dtype, checkpointing):
@@ -336,7 +336,7 @@ def test_what_the_keys_of_a_framework_say(framework, values, dtype, checkpointin
 
     found = CONFIGURATIONS[framework]
     assert all(key in found.unused for key in values)
-    setup = setup_of({**found.needed, **values}, framework, Path("config.yaml"))
+    setup = setup_of(values, framework, Path("config.yaml"))
     assert setup.dtype == dtype
     assert setup.gradient_checkpointing is checkpointing
 

@@ -13,17 +13,14 @@ TEXTS = st.lists(st.sampled_from(["a", "</s>", "a</s>", " b ", "c</s> ", "</s", 
 
 
 @settings(max_examples=12)  # each counts a file
-@given(TEXTS, st.booleans(), st.booleans())
-def test_each_text_ends_with_it_once_or_once_more(tmp_path_factory, texts, strip, always):
+@given(TEXTS, st.booleans())
+def test_each_text_ends_with_it_once(tmp_path_factory, texts, strip):
     folder = tmp_path_factory.mktemp("append")
     rows = [{"text": text} for text in texts]
-    options = {"append": "</s>", "always_append": always, "strip": strip}
+    options = {"append": "</s>", "strip": strip}
     found = batchstat.profile(write_jsonl(folder / "a.jsonl", rows), **options)
     stripped = [text.strip() if strip else text for text in texts]
-    is_ended = [text.endswith("</s>") and not always for text in stripped]
-    ended = [
-        text if is_so else text + "</s>" for text, is_so in zip(stripped, is_ended, strict=True)
-    ]
+    ended = [text if text.endswith("</s>") else text + "</s>" for text in stripped]
     assert found.lengths.tolist() == batchstat.token_lengths(ended).tolist()
 
 

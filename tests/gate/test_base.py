@@ -202,10 +202,10 @@ WRONG = [
     "[]",
     "{",
     "\x00\xff",
-    '{"schema": "batchstat.check/5"}',
     '{"schema": "batchstat.check/6"}',
-    '{"schema": "batchstat.check/6", "checks": 5}',
-    '{"schema": "batchstat.check/6", "tool": {"version": "1"}, "checks": [5]}',
+    '{"schema": "batchstat.check/7"}',
+    '{"schema": "batchstat.check/7", "checks": 5}',
+    '{"schema": "batchstat.check/7", "tool": {"version": "1"}, "checks": [5]}',
     "[" * 100_000,
 ]
 

@@ -11,15 +11,15 @@ from batchstat.trainers.preflight.report import Preflight
 from trainers import Batch
 
 
-def sampled(report: Preflight, rank: int, epoch: int = 0) -> Iterator[Any]:
-    """The batches of a rank in an epoch, each with the tokens of its samples."""
+def sampled(report: Preflight, rank: int) -> Iterator[Any]:
+    """The batches of a rank, each with the tokens of its samples."""
     basis = asdict(report.simulation.basis)
     settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
     sampler = batchstat.BatchSampler(
         report.samples.profile,
         report.setup.batching.strategy,
         rank=rank,
-        **settings | {"epoch": epoch},
+        **settings,
     )
     for batch in sampler.batches():
         yield batch, [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
@@ -37,20 +37,3 @@ def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batc
             trained = sum(lengths) - (len(rows) if is_joined else len(lengths))
         made.append((batch.width, rows, trained if with_trained else None))
     return made
-
-
-def sizes_of(report: Preflight, rank: int, epoch: int) -> list[list[int]]:
-    """Width, tokens and trained tokens of each batch of a rank."""
-    made = []
-    for batch, lengths in sampled(report, rank, epoch):
-        trained = sum(lengths) if batch.trained_tokens is None else batch.trained_tokens
-        made.append([batch.width, sum(lengths), trained])
-    return made
-
-
-def steps_of(report: Preflight, rank: int, epoch: int = 0) -> list[list[Any]]:
-    """Width, tokens of each sample and trained tokens of each batch of a rank."""
-    return [
-        [batch.width, lengths, batch.trained_tokens]
-        for batch, lengths in sampled(report, rank, epoch)
-    ]

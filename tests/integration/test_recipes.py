@@ -771,7 +771,7 @@ def test_samples_are_read_as_they_were_counted(run, tmp_path):
         os.chdir(here)
     np.save(tmp_path / "lengths.npy", LENGTHS)
     run("profile", "lengths.npy")
-    assert "or with --tokenize-apart: add --snippet" in run("recipe").stderr
+    assert "token ids or words: add --snippet" in run("recipe").stderr
     assert "BatchSampler" in run("recipe", "--snippet").stdout
 
 

@@ -22,12 +22,13 @@ from conftest import ROOT, environment
 FOLDER = ROOT / ".github/workflows"
 GATE = (ROOT / ".ci/run").read_text(encoding="utf-8")
 
-FAKE_AXOLOTL = {
-    "axolotl/utils/schemas/config.py": "from dataclasses import make_dataclass\n"
-    "AxolotlInputConfig = make_dataclass('AxolotlInputConfig', {keys!r})\n",
-    "axolotl-99.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: axolotl\nVersion: 99.0\n",
+FAKE_TRANSFORMERS = {
+    "transformers/__init__.py": "from dataclasses import make_dataclass\n"
+    "TrainingArguments = make_dataclass('TrainingArguments', {keys!r})\n",
+    "transformers-99.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: transformers\n"
+    "Version: 99.0\n",
 }
-"""The newest axolotl: one key came, one went, and nothing of it can be recorded."""
+"""The newest transformers: one key came, and one went."""
 FAKE_GH = """#!/usr/bin/env python3
 import json, os, sys
 with open(os.environ["CALLS"], "a") as file:
@@ -74,23 +75,16 @@ def test_an_unknown_part_of_the_gate_is_refused():
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What the weekly workflow works with, and the newest axolotl as if it were installed."""
+    """What the weekly workflow works with, and the newest transformers as if it were installed."""
     for name in ("batchstat", "tests/trainers", "tests/helpers"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, tmp_path / "checkout" / name, ignore=ignored)
-    known = json.loads((ROOT / "batchstat/trainers/axolotl/keys.json").read_text(encoding="utf-8"))
-    keys = [*known["keys"][1:], "a_key_that_came"]
-    for name, text in FAKE_AXOLOTL.items():
+    file = ROOT / "batchstat/trainers/transformers/keys.json"
+    keys = [*json.loads(file.read_text(encoding="utf-8"))["keys"][1:], "a_key_that_came"]
+    for name, text in FAKE_TRANSFORMERS.items():
         file = tmp_path / "site" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text.format(keys=keys) if "{keys" in text else text)
-    for name in known["classes"][1:]:  # those of plugins have no keys
-        module, _, kind = name.partition(":")
-        file = (tmp_path / "site" / module.replace(".", "/")).with_suffix(".py")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            f"from dataclasses import make_dataclass\n{kind} = make_dataclass('A', [])\n"
-        )
     (tmp_path / "bin").mkdir()
     gh = tmp_path / "bin/gh"
     gh.write_text(FAKE_GH)
@@ -133,14 +127,14 @@ def steps_of(name: str, checkout: Path, **extra: str) -> dict[str, Path]:
 @pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
 @pytest.mark.parametrize("open_issue", ["", "7"])
 def test_what_the_newest_trainer_does_otherwise_becomes_an_issue(checkout, open_issue):
-    files = steps_of("trainers.yml", checkout, TRAINERS="axolotl", OPEN_ISSUE=open_issue)
+    files = steps_of("trainers.yml", checkout, TRAINERS="transformers", OPEN_ISSUE=open_issue)
     differences = (checkout / "differences.md").read_text(encoding="utf-8")
-    assert "- axolotl: axolotl 99.0 has: `a_key_that_came`\n" in differences
-    assert re.search(r"^- axolotl: axolotl 99.0 no longer has: `\w+`$", differences, re.MULTILINE)
-    assert "`tests/trainers/axolotl/make_axolotl.py` ends with 1:" in differences
+    newest = "- transformers: transformers 99.0"
+    assert f"{newest} has: `a_key_that_came`\n" in differences
+    assert re.search(rf"^{newest} no longer has: `\w+`$", differences, re.MULTILINE)
     assert files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8") == differences
     asked, told = map(json.loads, files["CALLS"].read_text().splitlines())
-    title = "Newest trainers differ from what batchstat knows: axolotl"
+    title = "Newest trainers differ from what batchstat knows: transformers"
     assert asked[:2] == ["issue", "list"]
     assert f'"{title}" in:title' in asked
     body = ["--body-file", "differences.md"]

@@ -2,8 +2,8 @@
 
     python tests/trainers/newest.py trl > differences.md
 
-Exits with 1 if anything differs: keys, batches of recorded cases, or tests that train. A workflow
-runs it each week with the newest trainers, and opens an issue with what it prints.
+Exits with 1 if anything differs: keys, or tests that train. A workflow runs it each week with the
+newest trainers, and opens an issue with what it prints.
 """
 
 import json
@@ -19,7 +19,6 @@ from pathlib import Path
 from record_keys import recorded
 
 ROOT = Path(__file__).parents[2]
-HERE = Path("tests/trainers")
 MOST_LINES = 60
 """Of one difference: an issue holds 65,536 characters."""
 
@@ -31,15 +30,11 @@ class Record:
     Attributes:
         package: what is installed.
         keys: its keys.json.
-        script: writes `file`, the batches of recorded cases; empty where tests train instead.
-        file: what `script` writes.
         tests: train with it, and hold what batchstat's recorder saw against the plans.
     """
 
     package: str
     keys: Path
-    script: Path | None = None
-    file: Path | None = None
     tests: tuple[str, ...] = ()
 
 
@@ -47,18 +42,6 @@ TRAINING_TESTS = ("tests/trainers/trl", "tests/trainers/preflight", "tests/recor
 RECORDS = {
     "transformers": Record("transformers", Path("batchstat/trainers/transformers/keys.json")),
     "trl": Record("trl", Path("batchstat/trainers/trl/keys.json"), tests=TRAINING_TESTS),
-    "axolotl": Record(
-        "axolotl",
-        Path("batchstat/trainers/axolotl/keys.json"),
-        HERE / "axolotl/make_axolotl.py",
-        HERE / "axolotl/axolotl.json",
-    ),
-    "llama-factory": Record(
-        "llamafactory",
-        Path("batchstat/trainers/llama_factory/keys.json"),
-        HERE / "llama_factory/record_llama_factory.py",
-        HERE / "llama_factory/llama_factory.json",
-    ),
 }
 
 
@@ -76,38 +59,16 @@ def key_differences(record: Record) -> Iterator[str]:
             yield f"{record.package} {version(record.package)} {verb}: {listed}"
 
 
-def batch_differences(record: Record) -> Iterator[str]:
-    """Yield the cases whose batches differ, or how recording them failed."""
-    if record.script is None or record.file is None:
-        return
-    before = json.loads(record.file.read_text(encoding="utf-8"))
-    command = [sys.executable, str(record.script)]
-    result = subprocess.run(command, env=_environment(), capture_output=True, encoding="utf-8")
-    if result.returncode:
-        yield f"`{record.script}` ends with {result.returncode}:\n{_block(result.stderr)}"
-        return
-    now = json.loads(record.file.read_text(encoding="utf-8"))
-    for name, cases in before.items():
-        # What names versions differs, by their nature.
-        if isinstance(cases, list):
-            numbers = [i for i, case in enumerate(cases) if now[name][i : i + 1] != [case]]
-            if numbers:
-                yield f"batches differ in {record.file}, {name}: {', '.join(map(str, numbers))}"
-
-
 def test_differences(record: Record) -> Iterator[str]:
     """Yield the tests that fail."""
     if not record.tests:
         return
     command = [sys.executable, "-m", "pytest", "-q", "-m", "torch", "--tb=short", *record.tests]
-    result = subprocess.run(command, env=_environment(), capture_output=True, encoding="utf-8")
+    environment = {**os.environ, "BATCHSTAT_TEST_ALL": "1", "PYTHONPATH": "tests/helpers"}
+    result = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8")
     if result.returncode:
         failed = re.findall(r"^(?:FAILED|ERROR) .*", result.stdout, re.MULTILINE)
         yield f"tests fail:\n{_block(chr(10).join(failed) or result.stdout + result.stderr)}"
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "BATCHSTAT_TEST_ALL": "1", "PYTHONPATH": "tests/helpers"}
 
 
 def _block(text: str) -> str:
@@ -121,7 +82,7 @@ def main(names: list[str]) -> int:
     found = [
         f"- {name}: {difference}"
         for name in names
-        for differences in (key_differences, batch_differences, test_differences)
+        for differences in (key_differences, test_differences)
         for difference in differences(RECORDS[name])
     ]
     print("\n".join(found) if found else "No difference.")

@@ -11,7 +11,7 @@ starts it.
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from textwrap import indent, wrap
@@ -26,16 +26,10 @@ def recorded(file: Path) -> dict[str, Any]:
 
 
 def keys_of(name: str) -> Iterator[str]:
-    """The keys that a class takes, a dataclass or a model of pydantic, named module:class."""
+    """The keys that a dataclass takes, named module:class."""
     module, _, kind = name.partition(":")
     declared = getattr(import_module(module), kind)
-    if is_dataclass(declared):
-        yield from (each.name for each in fields(declared) if each.init)
-        return
-    for key, field in declared.model_fields.items():
-        yield key
-        if field.alias is not None:
-            yield field.alias
+    yield from (each.name for each in fields(declared) if each.init)
 
 
 def written(content: dict[str, Any]) -> str:

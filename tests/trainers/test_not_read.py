@@ -61,8 +61,42 @@ FILES: dict[str, list[dict[str, Any]]] = {
         {"hf-checkpoint": "/root/Qwen3-4B", "rollout-batch-size": 32, "global-batch-size": 256},
         {"max_tokens_per_gpu": 9216, "rollout_batch_size": 16, "n_samples_per_prompt": 8},
     ],
+    "axolotl": [
+        {
+            "base_model": "NousResearch/Llama-3.2-1B",
+            "datasets": [{"path": "teknium/GPT4-LLM-Cleaned", "type": "alpaca"}],
+            "val_set_size": 0.1,
+            "sequence_len": 2048,
+            "sample_packing": True,
+            "adapter": "lora",
+            "gradient_accumulation_steps": 2,
+            "micro_batch_size": 2,
+            "num_epochs": 1,
+            "learning_rate": 2e-4,
+        },
+        # All but one of its keys are those of transformers and TRL.
+        {"datasets": [], "micro_batch_size": 2, "gradient_accumulation_steps": 4, "seed": 1},
+    ],
+    "llama-factory": [
+        {
+            "model_name_or_path": "meta-llama/Meta-Llama-3-8B-Instruct",
+            "stage": "sft",
+            "do_train": True,
+            "finetuning_type": "lora",
+            "dataset": "identity,alpaca_en_demo",
+            "template": "llama3",
+            "cutoff_len": 2048,
+            "per_device_train_batch_size": 1,
+            "gradient_accumulation_steps": 8,
+            "num_train_epochs": 3.0,
+        },
+        {"stage": "pt", "do_train": True, "per_device_train_batch_size": 1, "cutoff_len": 512},
+    ],
 }
 """Configurations as their examples have them."""
+
+RUNS = {"axolotl": "axolotl train", "llama-factory": "llamafactory-cli train"}
+"""Those whose commands were recorded."""
 
 
 def saved(folder: Path, values: dict[str, Any]) -> Path:
@@ -88,7 +122,11 @@ def test_its_file_is_recognised(tmp_path, name, values):
     message = str(caught.value)
     assert f"config.yaml is {NOT_READ[name].title}, which batchstat does not read" in message
     assert all(each.title in message for each in CONFIGURATIONS.values())
-    assert "--current static:batch_size=8" in message
+    if name in RUNS:
+        command = f"batchstat run --dry-run {RUNS[name]} {(tmp_path / 'config.yaml').as_posix()}"
+        assert message.endswith(f": record its batches: `{command}`")
+    else:
+        assert "--current static:batch_size=8" in message
     assert "\n" not in message
 
 
@@ -104,11 +142,30 @@ def test_the_name_of_another_trainer_does_not_hide_whose_file_it_is(tmp_path):
         read_setup(config, "transformers")
 
 
+@pytest.mark.parametrize("name", ["torchtune", "axolotl", "llama-factory"])
 @pytest.mark.parametrize("command", ["compare", "check", "init", "preflight"])
-def test_every_command_answers_in_one_line(run: Run, tmp_path, command):
-    config = saved(tmp_path, FILES["torchtune"][0])
+def test_every_command_answers_in_one_line(run: Run, tmp_path, command, name):
+    config = saved(tmp_path, FILES[name][0])
     words = (config.name, CORPUS) if command == "preflight" else (CORPUS, "--current", config.name)
-    done = run(command, *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
-    assert line.startswith("error: config.yaml is torchtune's configuration, which batchstat does ")
+    for flags in ((), ("--framework", name)):
+        done = run(command, *words, *flags)
+        assert (done.returncode, done.stdout) == (2, "")
+        [line] = done.stderr.splitlines()
+        assert line.startswith(
+            f"error: config.yaml is {NOT_READ[name].title}, which batchstat does"
+        )
+        assert ("`batchstat run --dry-run " in line) == (name in RUNS)
+
+
+def test_the_configuration_of_checks_may_name_it(run: Run, tmp_path):
+    config = saved(tmp_path, FILES["axolotl"][0])
+    (tmp_path / "batchstat.toml").write_text(f'current = "{config.name}"\n')
+    done = run("check", CORPUS)
+    assert done.returncode == 2
+    assert "`batchstat run --dry-run axolotl train config.yaml`" in done.stderr
+
+
+def test_a_name_with_spaces_is_quoted(tmp_path):
+    config = saved(tmp_path, FILES["axolotl"][0]).rename(tmp_path / "my config.yaml")
+    with pytest.raises(batchstat.OptionError, match="axolotl train '.*/my config.yaml'`$"):
+        batchstat.preflight(config)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import batchstat
-from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.base.files import read_setup, setup_of
 from batchstat.trainers.registry import CONFIGURATIONS
 from conftest import Run, write_jsonl
 
@@ -107,20 +107,6 @@ def test_no_key_of_a_trainer_is_taken_for_another_one_misspelt(name):
     """Keys that are known to decide nothing are silent, however like others they are."""
     trainer = CONFIGURATIONS[name]
     own = dict.fromkeys(trainer.unused, "x")
-    setup = read_keys(name, own)
+    setup = setup_of(own, name, Path("a.yaml"))
     assert setup.assumed == ()
     assert set(setup.unused) == {key for key in own if key in trainer.unused}
-
-
-def read_keys(name: str, more: dict[str, Any]) -> Any:
-    from batchstat.trainers.base.files import setup_of
-
-    return setup_of({**more, **CONFIGURATIONS[name].needed}, name, Path("a.yaml"))
-
-
-def test_axolotl_drops_them_itself():
-    setup = read_keys("axolotl", {"experiment": "a", "comments": None})
-    assert setup.assumed == ()
-    assert "axolotl drops keys that it does not know: experiment" in {
-        each.message for each in setup.warnings
-    }

@@ -19,7 +19,7 @@ def zero(stage: object, **more: object) -> dict[str, object]:
 
 
 KEYS = [
-    # transformers, TRL and LLaMA-Factory
+    # transformers and TRL
     ({"per_device_train_batch_size": 4}, None),
     ({"fsdp": ""}, None),
     ({"fsdp": [], "fsdp_config": {"min_num_params": 0}}, None),
@@ -43,8 +43,6 @@ KEYS = [
     ({"accelerate_config": "multi_gpu"}, "step"),
     ({"accelerate_config": "zero2"}, MICRO),
     ({"accelerate_config": "nowhere.yaml"}, None),
-    # axolotl
-    ({"base_model": "m", "fsdp_config": {"fsdp_version": 2}}, MICRO),
     ({"fsdp_config": {"fsdp_version": 2}}, None),
     # accelerate
     ({"distributed_type": "MULTI_GPU", "num_processes": 8}, "step"),
@@ -106,8 +104,6 @@ def test_a_file_without_keys_says_nothing(text, tmp_path):
     [
         ("args.json", {"per_device_train_batch_size": 2, "fsdp": "full_shard"}),
         ("sft.json", {"max_length": 64, "packing": False, "dataset_text_field": "text"}),
-        ("axolotl.json", {"base_model": "gpt2", "sequence_len": 64, "micro_batch_size": 2}),
-        ("llama.json", {"stage": "sft", "do_train": True, "template": "llama3"}),
     ],
 )
 def test_it_is_a_setting_of_every_trainer(name, keys, tmp_path):

@@ -87,7 +87,7 @@ def command(options: Options) -> None:
     if not (script.snippet or holds_text(profile)):  # a snippet goes where data is read already
         raise InputError(
             "the script tokenizes whole texts, but the profile was made from lengths, token ids or "
-            "words, or with --tokenize-apart",
+            "words",
             "add --snippet for the lines that read none of these",
         )
     # `origin` is the comparison that recommends this strategy with these settings, if one does.

@@ -238,11 +238,10 @@ def _requirement() -> str:
 
 def holds_text(profile: Profile) -> bool:
     """Return whether a script can read and tokenize the samples of the corpus. It cannot where they
-    are lengths, token ids or words, nor where prompts and completions were tokenized apart.
+    are lengths, token ids or words.
     """
     is_other = any(source.format in ("npy", "conll") for source in profile.corpus.sources)
-    options, others = profile.corpus.options, ("tokens", "length", "words")
-    return not (is_other or options.tokenize_apart or options.content in others)
+    return not (is_other or profile.corpus.options.content in ("tokens", "length", "words"))
 
 
 def holds_chats(profile: Profile) -> bool:

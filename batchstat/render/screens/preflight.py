@@ -178,11 +178,9 @@ def _order_words(report: Preflight) -> str:
     request, observed = report.simulation.row.request, report.observed
     if observed is not None and observed.batches is not None:
         return "in the order of its loader"
-    # A strategy may shuffle by itself, whatever `order` says; `blocks` stands for packed rows.
-    shuffles_as = request.strategy.shuffles_as
-    if shuffles_as is not None:
-        shuffled = "packed rows" if shuffles_as == "blocks" else "samples"
-        return f"{shuffled} shuffled, seed {request.settings.seed}"
+    # TRL's strategy shuffles packed rows by itself, whatever `order` says.
+    if request.strategy.shuffles_as is not None:
+        return f"packed rows shuffled, seed {request.settings.seed}"
     # With the order `file`, records that do not ascend were shuffled before, by the trainer itself.
     ascends = bool((np.diff(report.samples.profile.records) > 0).all())
     return "samples shuffled" if request.settings.order == "file" and not ascends else ""
@@ -220,8 +218,6 @@ def _data(report: Preflight) -> Iterator[str]:
         per_epoch = f", {batched:,} per epoch" if batched < len(report.profile) else ""
         yield f"{total} {how}{per_epoch}"
     yield from _dropped(report)
-    if samples.held_out:
-        yield f"{samples.held_out:,} held out for evaluation"
     trained = report.simulation.row.trained
     if trained is not None and trained.untrained_samples:
         yield f"{trained.untrained_samples:,} without a trained token (no loss)"

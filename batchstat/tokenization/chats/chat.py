@@ -16,7 +16,6 @@ from batchstat.errors import InputError
 from batchstat.storage.addresses import read_bytes, unreadable
 from batchstat.tokenization.chats.assistant_turns import AssistantTurns
 from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
-from batchstat.tokenization.chats.content_turns import ContentTurns
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -26,9 +25,7 @@ and transformers does not say whether it may be imported by several at once.
 """
 
 
-def with_chat_template(
-    tokenizer: Tokenizer, template_file: Path | None, turn_ends: tuple[str, ...] = ()
-) -> Tokenizer:
+def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
     """Return the tokenizer prepared for chats.
 
     No generation prompt is added, and the only special tokens are those that the template writes.
@@ -37,8 +34,6 @@ def with_chat_template(
     Args:
         tokenizer: the tokenizer.
         template_file: a chat template; None for the tokenizer's own.
-        turn_ends: tokens that end a turn. With some, what carries loss is found as axolotl does:
-            the content of an assistant's turn, and the first of these tokens after it.
 
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
@@ -48,7 +43,7 @@ def with_chat_template(
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no chat template", "pass --chat-template FILE"
         )
-    return _with_templates(tokenizer, without_tools, with_tools, turn_ends)
+    return _with_templates(tokenizer, without_tools, with_tools)
 
 
 def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
@@ -62,23 +57,20 @@ def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
     return without_tools
 
 
-def _with_templates(
-    tokenizer: Tokenizer, without_tools: str, with_tools: str, turn_ends: tuple[str, ...]
-) -> Tokenizer:
+def _with_templates(tokenizer: Tokenizer, without_tools: str, with_tools: str) -> Tokenizer:
     """Return the tokenizer with its four functions for chats: see `Tokenizer`.
 
     Args:
         tokenizer: the tokenizer.
         without_tools: the template for chats without tools.
         with_tools: the template for chats with tools.
-        turn_ends: see `with_chat_template`.
     """
-    chats = _ChatsOf(tokenizer, (without_tools, with_tools), turn_ends)
+    chats = _ChatsOf(tokenizer, (without_tools, with_tools))
     known = tokenizer.chat_facts
     # Everything that can change a count of chats.
     facts = [
         *(tokenizer.digest, without_tools, with_tools),
-        *(known.special_tokens, known.class_name, *turn_ends),
+        *(known.special_tokens, known.class_name),
     ]
     renderers = f"transformers {version('transformers')}, jinja2 {version('jinja2')}"
     return replace(
@@ -92,7 +84,7 @@ def _with_templates(
         split_chats=chats.split,
         # It renders one chat at a time; `chat` is its messages and its inputs.
         left_out=TemplateCoverage(lambda *chat: chats.render([chat])[0]).left_out,
-        made_by=(_with_templates, (tokenizer, without_tools, with_tools, turn_ends)),
+        made_by=(_with_templates, (tokenizer, without_tools, with_tools)),
     )
 
 
@@ -103,16 +95,14 @@ class _ChatsOf:
     Attributes:
         tokenizer: the tokenizer.
         sources: the templates for chats without tools and for chats with tools.
-        turn_ends: see `with_chat_template`.
     """
 
     tokenizer: Tokenizer
     sources: tuple[str, str]
-    turn_ends: tuple[str, ...]
 
     @cached_property
     def templates(self) -> list[ChatTemplate]:
-        """The templates, for chats without tools and with tools; so are the next two."""
+        """The templates, for chats without tools and with tools; so is the next one."""
         with _LOADING:
             loaded = self.tokenizer.encoder.as_transformers()
         return [ChatTemplate(loaded, source) for source in self.sources]
@@ -122,20 +112,13 @@ class _ChatsOf:
         """What finds the turns of assistants."""
         return [AssistantTurns(template) for template in self.templates]
 
-    @cached_property
-    def markers(self) -> Sequence[Any]:
-        """What finds the tokens that carry loss."""
-        if self.turn_ends:
-            return [ContentTurns(template, self.turn_ends) for template in self.templates]
-        return self.turns
-
     def render(self, chats: list[Any]) -> list[str]:
         """Return texts: see `Tokenizer.render_chats`."""
         return _call_by_inputs([each.render for each in self.templates], chats)
 
     def mark(self, chats: list[Any], locate: Locate) -> list[bytes]:
         """Return masks: see `Tokenizer.mark_chats`."""
-        return _call_by_inputs([each.mark for each in self.markers], chats, locate)
+        return _call_by_inputs([each.mark for each in self.turns], chats, locate)
 
     def split(self, chats: list[Any]) -> list[tuple[str, str]]:
         """Return prompts and whole texts: see `Tokenizer.split_chats`."""

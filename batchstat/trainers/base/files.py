@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from batchstat.errors import MissingError, OptionError
@@ -14,7 +15,6 @@ from batchstat.storage.shown import is_remote
 from batchstat.trainers.base.key_files import read_keys
 from batchstat.trainers.base.keys import check_spelling
 from batchstat.trainers.base.not_read import NOT_READ, NotRead, trainer_not_read
-from batchstat.trainers.base.references import Resolved, check_resolved, resolve_references
 from batchstat.trainers.base.setup import Framework, TrainingSetup
 from batchstat.trainers.base.waits import wait_of
 from batchstat.trainers.registry import CONFIGURATIONS
@@ -43,17 +43,15 @@ def read_setup(
     """
     path = local_path(path)
     where = path.as_posix()
-    content = resolve_references(read_keys(path))
-    _refuse_launcher(path, content.values)
+    values = {str(key): value for key, value in read_keys(path).items()}
+    _refuse_launcher(path, values)
     if framework is None:
-        framework = _recognise_framework(where, content)
+        framework = _recognise_framework(where, values)
     else:
         if isinstance(framework, str):  # `one_of` refuses anything else that a caller may pass
             _refuse_not_read(where, NOT_READ.get(framework))
         one_of("framework", framework, CONFIGURATIONS)
-        _check_framework(where, framework, content)  # the caller may have named the wrong one
-    values = _trainer_keys(CONFIGURATIONS[framework], content)
-    check_resolved(where, values, CONFIGURATIONS[framework].keys)
+        _check_framework(where, framework, values)  # the caller may have named the wrong one
     return setup_of(values, framework, path, ignore_keys)
 
 
@@ -80,9 +78,6 @@ def setup_of(
     check_spelling(where, unknown, framework.keys)
     rules = framework.read(framework.config.read(where, values))
     warnings = [*rules.warnings]
-    if unknown and framework.drops_unknown:
-        dropped = f"{framework.package} drops keys that it does not know: {', '.join(unknown)}"
-        warnings.append(Finding("config/dropped-keys", dropped))
     if other := framework.other_version:
         warnings.append(
             Finding(
@@ -91,7 +86,7 @@ def setup_of(
                 "and may differ",
             )
         )
-    checkpointing = values.get(framework.checkpointing)
+    checkpointing = values.get("gradient_checkpointing")
     batching = rules.batching
     if (wait := wait_of(values, path.parent)) is not None:
         batching = replace(batching, settings={**batching.settings, "wait": wait})
@@ -106,8 +101,7 @@ def setup_of(
         version=framework.version,
         path=path,
         unused=tuple(key for key in values if key in without_effect),
-        # A trainer that drops unknown keys leaves nothing to assume about them.
-        assumed=() if framework.drops_unknown else unknown,
+        assumed=unknown,
         dtype=next((dtype for key, dtype in _DTYPES.items() if values.get(key) is True), None),
         gradient_checkpointing=checkpointing if isinstance(checkpointing, bool) else None,
         own=values,
@@ -129,20 +123,20 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
             )
 
 
-def _recognise_framework(where: str, content: Resolved) -> str:
+def _recognise_framework(where: str, values: Mapping[str, Any]) -> str:
     """Return the name of the framework that knows the largest share of the keys; if several know
     the same share, the first of `CONFIGURATIONS`.
     """
-    _refuse_not_read(where, trainer_not_read(content.values))
+    _refuse_not_read(where, trainer_not_read(values))
     known_shares = {
-        name: 1 - len(_unknown_keys(each, content)) / max(len(_trainer_keys(each, content)), 1)
+        name: 1 - len(_unknown_keys(each, values)) / max(len(values), 1)
         for name, each in CONFIGURATIONS.items()
     }
     name = max(known_shares, key=lambda candidate: known_shares[candidate])
     # An empty file has no unknown key, so its share is 1 for every framework.
-    if known_shares[name] < _KNOWN_SHARE or not content.values:
+    if known_shares[name] < _KNOWN_SHARE or not values:
         titles = ", ".join(each.title for each in CONFIGURATIONS.values())
-        keys = ", ".join(list(content.values)[:4]) or "none"
+        keys = ", ".join(list(values)[:4]) or "none"
         raise OptionError(
             f"{where} is not a configuration of a known trainer ({titles}): its keys begin with "
             f"{keys}",
@@ -172,40 +166,32 @@ def _refuse_not_read(where: str, trainer: NotRead | None) -> None:
     if trainer is None:
         return
     titles = [each.title for each in CONFIGURATIONS.values()]
+    remedy = "describe your batches, as in `batchstat compare CORPUS --current static:batch_size=8`"
+    if trainer.command:
+        remedy = f"record its batches: `batchstat run --dry-run {trainer.command} {quote(where)}`"
     raise OptionError(
         f"{where} is {trainer.title}, which batchstat does not read; it reads "
         f"{', '.join(titles[:-1])} and {titles[-1]}",
-        "describe your batches, as in `batchstat compare CORPUS --current static:batch_size=8`",
+        remedy,
     )
 
 
-def _trainer_keys(framework: Framework, content: Resolved) -> dict[str, Any]:
-    """Return a configuration without the user's own variables: keys that the framework does not
-    know, and that only exist for other keys to refer to them, as in `max_length: ${my_length}`.
-    """
-    return {
-        key: value
-        for key, value in content.values.items()
-        if key not in content.referred or framework.knows(key)
-    }
+def _unknown_keys(framework: Framework, values: Mapping[str, Any]) -> list[str]:
+    return [key for key in values if not framework.knows(key)]
 
 
-def _unknown_keys(framework: Framework, content: Resolved) -> list[str]:
-    return [key for key in _trainer_keys(framework, content) if not framework.knows(key)]
-
-
-def _check_framework(where: str, name: str, content: Resolved) -> None:
+def _check_framework(where: str, name: str, values: Mapping[str, Any]) -> None:
     """Raise OptionError if the framework that was named does not know all keys, and another one
     does; or if the keys are those of a trainer that is not read.
     """
-    unknown_keys = _unknown_keys(CONFIGURATIONS[name], content)
+    unknown_keys = _unknown_keys(CONFIGURATIONS[name], values)
     if not unknown_keys:
         return
     # If no other framework knows all keys, the named one may be right: unknown keys are handled
     # later, by `setup_of`.
-    _refuse_not_read(where, trainer_not_read(content.values))
+    _refuse_not_read(where, trainer_not_read(values))
     for other_name, other in CONFIGURATIONS.items():
-        if not _unknown_keys(other, content):
+        if not _unknown_keys(other, values):
             raise OptionError(
                 f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
                 f"{other_name} ({other.title})",

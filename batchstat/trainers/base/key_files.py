@@ -17,7 +17,7 @@ _MOST_VALUES = 100_000
 
 
 def read_keys(path: Path) -> dict[str, Any]:
-    """Return the keys of a JSON or YAML file with their values, references not yet resolved.
+    """Return the keys of a JSON or YAML file with their values.
 
     Raises:
         OptionError: the file is not a configuration: a pickle, a folder, no JSON or YAML.

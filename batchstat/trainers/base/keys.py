@@ -66,7 +66,6 @@ class Key:
             its default, such as "auto".
         refused: what the user can do instead, for a key of which no value is modelled but false and
             empty ones; empty for other keys.
-        only: the one value that is modelled; None if several are.
     """
 
     kind: type[Any]
@@ -75,7 +74,6 @@ class Key:
     most: float = MAX_INT
     values: tuple[str, ...] = ()
     refused: str = ""
-    only: Any = None
 
 
 def key(default: Any, **more: Any) -> Any:
@@ -169,9 +167,6 @@ class TrainerConfig:
             declared = self.keys()[name]
             if declared.refused and value:  # false, 0, null and empty ones switch nothing on
                 raise self.error(f"{name}={short(value)} is not modelled: {declared.refused}")
-            if (only := declared.only) is not None and value != only:
-                shown = str(only).lower() if isinstance(only, bool) else only
-                raise self.error(f"{name}={short(value)} is not modelled: only {shown} is")
 
 
 def _kind_of(annotation: Any) -> type[Any]:

@@ -13,10 +13,13 @@ class NotRead:
         title: what its configuration is called.
         keys: keys that no trainer that is read has, by any of which it is recognised; `table.key`
             for one in a table.
+        command: what trains with the file that follows, for `batchstat run`; empty for one that was
+            not tried.
     """
 
     title: str
     keys: frozenset[str]
+    command: str = ""
 
 
 def _keys(text: str) -> frozenset[str]:
@@ -49,6 +52,19 @@ NOT_READ: Mapping[str, NotRead] = {
             "rollout_batch_size rollout_max_response_len n_samples_per_prompt prompt_data "
             "max_tokens_per_gpu actor_num_nodes actor_num_gpus_per_node use_dynamic_batch_size"
         ),
+    ),
+    "axolotl": NotRead(
+        "axolotl's configuration",
+        _keys(
+            "sequence_len micro_batch_size sample_packing pad_to_sequence_len eval_sample_packing "
+            "dataset_prepared_path"
+        ),
+        "axolotl train",
+    ),
+    "llama-factory": NotRead(
+        "LLaMA-Factory's training arguments",
+        _keys("cutoff_len finetuning_type neat_packing"),
+        "llamafactory-cli train",
     ),
 }
 """By the names of trainers. A configuration is of the first one of which it has a key: verl's PPO

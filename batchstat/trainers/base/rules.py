@@ -14,23 +14,6 @@ from batchstat.trainers.base.samples import Preparation, keep_all
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpochSize:
-    """Size of an epoch, from which the steps of a training follow.
-
-    Attributes:
-        samples: number of samples, before any is repeated so that all ranks get as many.
-        batches: batches on each rank.
-        steps: optimizer steps.
-        world_size: number of ranks.
-    """
-
-    samples: int
-    batches: int
-    steps: int
-    world_size: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How long training lasts, in epochs or in steps.
 
@@ -44,56 +27,17 @@ class Schedule:
     max_steps: int | None = None
     warmup: float = 0.0
 
-    def total_steps(self, epoch: EpochSize) -> int:
+    def total_steps(self, steps_per_epoch: int) -> int:
         """Return the number of optimizer steps."""
         if self.max_steps is not None:
             return self.max_steps
-        return math.ceil(self.epochs * epoch.steps)
+        return math.ceil(self.epochs * steps_per_epoch)
 
-    def warmup_steps(self, epoch: EpochSize) -> int:
+    def warmup_steps(self, steps_per_epoch: int) -> int:
         """Return how many of the steps are warm-up."""
         if self.warmup >= 1:
             return int(self.warmup)
-        return math.ceil(self.total_steps(epoch) * self.warmup)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenizerRules:
-    """How a trainer loads its tokenizer.
-
-    Attributes:
-        kind: name of the class of transformers that loads it.
-        options: arguments of that class.
-        added: tokens that the trainer adds to it.
-        eos_token: the eos_token that the tokenizer must have, since chats end their turns with it;
-            empty if any will do.
-        set_eos_token: the eos_token that the trainer gives it; empty if it keeps its own.
-    """
-
-    kind: str = "AutoTokenizer"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    added: tuple[str, ...] = ()
-    eos_token: str = ""
-    set_eos_token: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TurnRules:
-    """How a trainer tokenizes chats, turn by turn.
-
-    Attributes:
-        special_tokens: tokens that its chat template writes.
-        begin: what the template writes before each answer, and tokenizes as a part of it.
-        thought: what the template writes before each answer, and tokenizes by itself.
-        unknown_template: why its chat template is not known, and the remedy; empty if it is known.
-        reads_slots: whether it takes the texts around messages from the tokenizer's own template.
-    """
-
-    special_tokens: tuple[str, ...] = ()
-    begin: str = ""
-    thought: str = ""
-    unknown_template: str = ""
-    reads_slots: bool = False
+        return math.ceil(self.total_steps(steps_per_epoch) * self.warmup)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +60,8 @@ class CorpusRules:
         answers_template: given the text of a chat template, returns the file of the template that
             the trainer uses in its place, so that assistants' turns are marked, or None if it keeps
             the template. None if the trainer never replaces one.
-        turn_ends: where only the contents of assistants' turns carry loss, and the token that ends
-            a turn: these tokens, empty for the end-of-sequence token. None where the template says
-            what carries loss.
         check_tokens: given a tokenizer's name, raises InputError if it lacks tokens of a chat
             template that the trainer takes from another tokenizer; None if it takes none.
-        loads: how the trainer loads the tokenizer that the configuration names.
-        turns: how the trainer tokenizes each turn of a chat by itself; None if it tokenizes whole
-            chats.
-        warnings: caveats of the counts.
     """
 
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -135,11 +72,7 @@ class CorpusRules:
     appends_eos: bool = False
     eos_column: str = ""
     answers_template: Callable[[str], Path | None] | None = None
-    turn_ends: tuple[str, ...] | None = None
     check_tokens: Callable[[str], None] | None = None
-    loads: TokenizerRules = field(default_factory=TokenizerRules)
-    turns: TurnRules | None = None
-    warnings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The samples that a trainer batches: which it drops, holds out or truncates, in which sequence."""
+"""The samples that a trainer batches: which it drops or truncates, in which sequence."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,15 +19,12 @@ class TrainedSamples:
     Attributes:
         profile: the samples that it batches, in its sequence, as long as it makes them.
         dropped: number of samples that it drops, by the reason.
-        held_out: number of samples that it evaluates on instead.
-        lost: what it shortened and dropped of the samples that it is told to take. The samples
-            beyond a limit on their number are counted in `dropped` alone.
+        lost: what it shortened and dropped of them.
         warnings: caveats of these samples.
     """
 
     profile: Profile
     dropped: Mapping[str, int] = field(default_factory=dict)
-    held_out: int = 0
     lost: Lost = field(default_factory=Lost)
     warnings: tuple[Finding, ...] = ()
 

@@ -93,13 +93,9 @@ class Framework:
         read: given an instance of `config`, returns what it means. Raises OptionError for keys that
             contradict each other, or a value whose batches are not modelled.
         alternatives: given an instance of `config`, yields changes of keys that may save compute.
-        drops_unknown: whether the trainer itself drops keys that it does not know.
-        checkpointing: the key for gradient checkpointing; empty if there is none.
-        python: name of the class that users without a file configure; empty if there is none.
+        python: name of the class that users without a file configure.
         own_keys: the framework's names of settings and parameters, by batchstat's names, such as
             {"batch_size": "micro_batch_size"}; without those that have the same name.
-        packing: the key that packs samples into rows; empty if there is none.
-        needed: keys without which the trainer trains nothing, with values for them.
         stands_for: names of strategies that are taken for this trainer's batches where the user
             names one of them and no configuration.
         weight_remedies: by the name of a loss under which trained tokens do not all weigh the same,
@@ -107,14 +103,10 @@ class Framework:
     """
 
     title: str
+    python: str
     config: type[TrainerConfig]
     read: Callable[[Any], TrainingRules]
-    drops_unknown: bool = False
-    checkpointing: str = "gradient_checkpointing"
-    python: str = ""
     own_keys: Mapping[str, str] = field(default_factory=dict)
-    packing: str = ""
-    needed: Mapping[str, Any] = field(default_factory=dict)
     stands_for: tuple[str, ...] = ()
     weight_remedies: Mapping[str, str] = field(default_factory=dict)
     alternatives: Callable[[Any], Iterator[dict[str, Any]]] = field(default=lambda _: iter(()))
@@ -151,13 +143,12 @@ class Framework:
         if path is not None and path.suffix == ".json":
             as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
             return f"{', '.join(as_json)} in {path.as_posix()}"
-        in_file = path is not None and path.suffix != ""
-        if in_file or not self.python:
+        if path is not None and path.suffix:
             lines = ", ".join(
                 f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
                 for key, value in keys.items()
             )
-            return lines if path is None else f"{lines} in {path.as_posix()}"
+            return f"{lines} in {path.as_posix()}"
         arguments = ", ".join(
             f"{key}={json.dumps(value) if isinstance(value, str) else repr(value)}"
             for key, value in keys.items()

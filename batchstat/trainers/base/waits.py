@@ -47,11 +47,8 @@ def wait_of(values: Mapping[str, Any], folder: Path) -> str | None:
         deepspeed = values
     if deepspeed:
         return _wait_of_deepspeed(deepspeed, folder)
-    sharding = _table(values.get("fsdp_config"), folder)
-    # axolotl takes fsdp_config without fsdp, which transformers does not read by itself.
-    is_sharded = values.get("fsdp") or kind == "FSDP" or (sharding and "base_model" in values)
-    if is_sharded:
-        return _wait_of_fsdp(values.get("fsdp"), sharding)
+    if values.get("fsdp") or kind == "FSDP":
+        return _wait_of_fsdp(values.get("fsdp"), _table(values.get("fsdp_config"), folder))
     if kind:
         return "micro-batch" if kind == "MEGATRON_LM" else "step"
     return None

@@ -164,15 +164,14 @@ def changes_of_name(
     }
     keys = {framework.own_keys.get(field, field): value for field, value in values.items()}
     keys = {key: value for key, value in keys.items() if key in framework.keys}
-    configuration = {**keys, **framework.needed}
     try:
         # There is no file: messages have the title in place of its path.
-        setup = setup_of(configuration, name, Path(framework.title))
+        setup = setup_of(keys, name, Path(framework.title))
     except OptionError:  # such as a length that it does not take
         return
     for changed_keys in framework.alternatives(setup.config):
         try:
-            batching = setup_of({**configuration, **changed_keys}, name, setup.path).batching
+            batching = setup_of({**keys, **changed_keys}, name, setup.path).batching
         except BatchstatError:
             continue
         # Padding and dropping stay as in the current setup, unless the changed keys decide padding.

@@ -10,32 +10,16 @@ from batchstat.errors import InputError
 from batchstat.profiling.inputs import begins_with_chats, column_names, has_columns
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import template_of
-from batchstat.tokenization.chats.chat_template import ChatTemplate
-from batchstat.tokenization.chats.turns_apart import check_slots, check_turns
 from batchstat.tokenization.loading.load import load_tokenizer
-from batchstat.tokenization.loading.loaded_alike import check_added, check_class, check_eos
 from batchstat.trainers.base.files import check_files
-from batchstat.trainers.base.rules import TokenizerRules
 from batchstat.trainers.base.setup import TrainingSetup
 
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 """Keywords that choose a content other than chats."""
-_OF_CHATS = (
-    "messages_column",
-    "assistant_only_loss",
-    "turn_ends",
-    "chat_format",
-    "chat_template",
-    "input_format",
-)
-"""Keywords of a configuration for chats, which do not count if the user chooses another content."""
-_OF_TEXTS = {"append", "always_append", "min_chars", "tokenizer"}
-"""Keywords that only texts take; some of them also chats and pairs."""
 _WITHOUT_EFFECT = {
-    "messages_column": _OF_TEXTS - {"tokenizer"},
-    "tokens_column": _OF_TEXTS,
-    "length_column": _OF_TEXTS,
-    "prompt_column": {"min_chars"},
+    "messages_column": {"append"},
+    "tokens_column": {"append", "tokenizer"},
+    "length_column": {"append", "tokenizer"},
 }
 """Keywords of a configuration for texts that have no effect on other contents, by the keyword that
 chooses the content."""
@@ -55,11 +39,10 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         InputError: the configuration names no corpus, or one that cannot be read, lacks the
             trainer's columns, or whose tokenizer or chat template are not those of the trainer.
     """
-    # Where the user chooses a content other than chats, the configuration's keywords for chats do
-    # not count.
-    ignored = _OF_CHATS if set(_CONTENTS) & set(given) else ()
-    keywords = {key: value for key, value in setup.corpus.reading.items() if key not in ignored}
-    keywords |= given
+    keywords = {**setup.corpus.reading, **given}
+    # The configuration's template does not count where the user chooses a content other than chats.
+    if set(_CONTENTS) & set(given) and "chat_template" not in given:
+        keywords.pop("chat_template", None)
     if not keywords.get("corpus"):
         raise InputError(setup.no_corpus)
     if "corpus" not in given:  # the message of `check_files` is about a configuration's files
@@ -73,23 +56,15 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     without_effect = {name for column in keywords for name in _WITHOUT_EFFECT.get(column, ())}
     for name in without_effect - set(given):
         keywords.pop(name, None)
-    # The trainer may load its own tokenizer in another way than here; the user's is taken as it is.
-    if "tokenizer" in keywords and "tokenizer" not in given:
-        _check_loading(setup, keywords["tokenizer"])
     # Only texts and completions get a token at their end, and only if neither user nor
     # configuration names one.
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(keywords)
     if is_text and _appends_eos(setup, keywords):
         keywords["append"] = _end_of_sequence(keywords["tokenizer"])
-    if "messages_column" in keywords:
-        _check_turns(setup, keywords)
-        # A template that the user passes need not end turns with the trainer's token.
-        if setup.corpus.loads.eos_token and "chat_template" not in given:
-            check_eos(keywords.get("tokenizer") or BUILTIN, setup.corpus.loads.eos_token)
     _check_columns(setup, keywords)
     if "chat_template" not in given:
         _check_own_template(setup, keywords)
-    _mark_answers(setup, keywords, given)
+    _mark_answers(setup, keywords)
     return keywords
 
 
@@ -104,56 +79,18 @@ def _check_own_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
         setup.corpus.check_tokens(keywords.get("tokenizer") or BUILTIN)
 
 
-def _mark_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Set in `keywords` how the trainer finds the answers of chats, which alone carry loss: by a
-    chat template that marks them (TRL), or by the token that ends a turn (axolotl).
-
-    Args:
-        setup: what the configuration means.
-        keywords: keywords of `profile`, which are changed.
-        given: the keywords among them that the user passes.
+def _mark_answers(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
+    """Set in `keywords` the chat template with which the trainer finds the answers of chats, where
+    these alone carry loss.
     """
-    rules, tokenizer = setup.corpus, keywords.get("tokenizer") or BUILTIN
-    has_rule = rules.answers_template is not None or rules.turn_ends is not None
-    if not (has_rule and keywords.get("assistant_only_loss")):
+    marked = setup.corpus.answers_template
+    if marked is None or not keywords.get("assistant_only_loss"):
         return
-    loaded, template_file = load_tokenizer(tokenizer), keywords.get("chat_template")
-    template = template_of(loaded, None if template_file is None else Path(template_file))
-    if rules.answers_template is not None and template:
-        marked_file = rules.answers_template(template)  # the same template, with marks
-        if marked_file is not None:
-            keywords["chat_template"] = marked_file
-    if rules.turn_ends is None:
-        return
-    transformers_tokenizer = loaded.encoder.as_transformers()
-    # A template with marks that the user passes says itself what carries loss.
-    if given.get("chat_template") and ChatTemplate(transformers_tokenizer, template).has_marks:
-        return
-    eos = str(transformers_tokenizer.eos_token or "")
-    if (set_eos := rules.loads.set_eos_token) not in ("", eos):
-        raise InputError(
-            f"the trainer makes {set_eos} the eos_token of tokenizer {tokenizer!r}, which has "
-            f"{eos or 'none'}",
-            "save the tokenizer with it, and pass --tokenizer FOLDER",
-        )
-    if not (rules.turn_ends or eos):
-        raise InputError(
-            f"tokenizer {tokenizer!r} has no end-of-sequence token, with which turns would end",
-            "add eot_tokens, with the token that ends a turn",
-        )
-    keywords["turn_ends"] = rules.turn_ends or (eos,)
-
-
-def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
-    """Raise InputError if a trainer makes another tokenizer of this name than the one that counts:
-    by another class of transformers, or with more tokens.
-    """
-    rules = setup.corpus.loads
-    # AutoTokenizer without options loads what the count loads, too.
-    if rules.kind != TokenizerRules.kind or rules.options:
-        check_class(tokenizer, rules.kind, rules.options)
-    if rules.added:
-        check_added(tokenizer, rules.added)
+    file = keywords.get("chat_template")
+    loaded = load_tokenizer(keywords.get("tokenizer") or BUILTIN)
+    template = template_of(loaded, None if file is None else Path(file))
+    if template and (marked_file := marked(template)) is not None:  # the same template, with marks
+        keywords["chat_template"] = marked_file
 
 
 def _has_chat_pairs(keywords: Mapping[str, Any]) -> bool:
@@ -163,22 +100,6 @@ def _has_chat_pairs(keywords: Mapping[str, Any]) -> bool:
     if options.content != "completion":
         return False
     return begins_with_chats(find_sources(keywords["corpus"][:1], options.input_format)[0], options)
-
-
-def _check_turns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
-    """Raise InputError if a trainer that tokenizes chats turn by turn gets other tokens than the
-    chat template gives for the whole chat.
-    """
-    if (rules := setup.corpus.turns) is None:  # it tokenizes whole chats
-        return
-    tokenizer, template = keywords.get("tokenizer"), keywords.get("chat_template")
-    if template is None:  # nobody names a template: the trainer's own is used
-        if rules.unknown_template:  # why that one is not known, in words
-            raise InputError(f"{setup.path.as_posix()} {rules.unknown_template}")
-        if rules.reads_slots:  # the trainer takes the template apart
-            check_slots(tokenizer)
-    file = None if template is None else Path(template)
-    check_turns(tokenizer, file, rules.special_tokens, rules.begin, rules.thought)
 
 
 def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:

@@ -154,9 +154,9 @@ def _one_change(setup: CurrentSetup, recording: Recording, longest: int) -> _Cha
             yield f"{key} {value}", plan
     framework = setup.trainer.framework
     # Packing is no setting, but a key of the trainer: try the other value of it.
-    if framework is not None and (packing := framework.packing):
-        other_value = not setup.trainer.setup.own.get(packing, False)
-        yield from _change_of_keys(setup, {packing: other_value})
+    if framework is not None and "packing" in framework.keys:
+        other_value = not setup.trainer.setup.own.get("packing", False)
+        yield from _change_of_keys(setup, {"packing": other_value})
 
 
 def _arguments(recording: Recording) -> Mapping[str, Any]:

@@ -7,11 +7,9 @@ from batchstat.findings import Finding, without_ignored
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.results import Simulation
-from batchstat.trainers.base.rules import EpochSize
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import Observed
-from batchstat.trainers.preflight.samples import epoch_size
 from batchstat.trainers.preflight.warnings import (
     configuration_warnings,
     observed_warnings,
@@ -76,7 +74,7 @@ class Preflight:
     @property
     def total_steps(self) -> int:
         """Optimizer steps of the whole training."""
-        return self.setup.schedule.total_steps(self._epoch)
+        return self.setup.schedule.total_steps(self.steps_per_epoch)
 
     @property
     def epochs(self) -> float:
@@ -116,11 +114,7 @@ class Preflight:
     @property
     def warmup_steps(self) -> int:
         """Steps of the warm-up."""
-        return self.setup.schedule.warmup_steps(self._epoch)
-
-    @property
-    def _epoch(self) -> EpochSize:
-        return epoch_size(self.samples, self.simulation)
+        return self.setup.schedule.warmup_steps(self.steps_per_epoch)
 
     @property
     def total_seconds(self) -> float | None:

@@ -7,8 +7,6 @@ from typing import Any
 from batchstat.findings import Finding
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.results import Simulation
-from batchstat.trainers.base.rules import EpochSize
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 
@@ -55,19 +53,3 @@ def samples_and_settings(
         samples = replace(samples, warnings=(*samples.warnings, unmarked))
     # The profile, too, says which tokens were lost.
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), merged
-
-
-def epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:
-    """Return the size of an epoch: samples, batches on each rank, steps and ranks.
-
-    Args:
-        samples: what the trainer keeps of the corpus.
-        simulation: the epoch of these samples.
-    """
-    counts, ranks = simulation.row.counts, simulation.basis.world_size
-    return EpochSize(
-        samples=len(samples.profile),
-        batches=counts.batches // ranks,  # `counts` are of all ranks
-        steps=counts.steps,
-        world_size=ranks,
-    )

@@ -22,11 +22,6 @@ from batchstat.trainers.transformers.keys import (
 )
 from batchstat.words import short
 
-GROUPED_WARNING = (
-    "group_by_length draws unseeded random numbers: which samples share a batch differs between "
-    "runs; the numbers of batches and steps do not"
-)
-AUTO_FIND_WARNING = "auto_find_batch_size may halve the batch size when memory runs out"
 _SUCCESSORS = {
     "group_by_length": " in favour of train_sampling_strategy: group_by_length",
     "warmup_ratio": " in favour of warmup_steps, which may be a share",
@@ -52,7 +47,7 @@ do about another value."""
 def read_arguments(config: TrainingArguments) -> TrainingRules:
     """Return what `TrainingArguments` mean: a strategy, settings and a schedule.
 
-    The other trainers that take these keys start from these rules and replace some.
+    TRL, which takes these keys too, starts from these rules and replaces some.
     """
     config.check_modelled()
     sampling = sampling_strategy(config)
@@ -87,8 +82,8 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
             strategy=StrategySpec.of(strategy, batch_size=config.per_device_train_batch_size),
             settings=settings,
         ),
-        schedule=schedule_of(config),
-        warnings=tuple(warnings_of(config)),
+        schedule=_schedule_of(config),
+        warnings=tuple(_warnings_of(config)),
     )
 
 
@@ -162,7 +157,7 @@ def _check_accelerator(config: TrainingArguments) -> None:
         )
 
 
-def schedule_of(config: TrainingArguments) -> Schedule:
+def _schedule_of(config: TrainingArguments) -> Schedule:
     """Return how long the Trainer trains. Raises OptionError for max_steps=0."""
     warmup = config.warmup_steps
     # In version 4, warmup_ratio counts where warmup_steps is 0; in 5, warmup_steps may be a share.
@@ -176,7 +171,7 @@ def schedule_of(config: TrainingArguments) -> Schedule:
     )
 
 
-def warnings_of(config: TrainingArguments) -> Iterator[Finding]:
+def _warnings_of(config: TrainingArguments) -> Iterator[Finding]:
     """Yield the warnings of a report: about an old key, and about what differs between runs."""
     old_keys = sorted(config.given_keys & keys_of_version_4())
     if old_keys:
@@ -186,9 +181,16 @@ def warnings_of(config: TrainingArguments) -> Iterator[Finding]:
             f"{TRAINING_ARGUMENTS.version}, which refuses it{_SUCCESSORS.get(old_keys[0], '')}",
         )
     if sampling_strategy(config) == GROUPED:
-        yield Finding("order/unseeded-groups", GROUPED_WARNING)
+        yield Finding(
+            "order/unseeded-groups",
+            "group_by_length draws unseeded random numbers: which samples share a batch differs "
+            "between runs; the numbers of batches and steps do not",
+        )
     if config.auto_find_batch_size:
-        yield Finding("config/batch-size-search", AUTO_FIND_WARNING)
+        yield Finding(
+            "config/batch-size-search",
+            "auto_find_batch_size may halve the batch size when memory runs out",
+        )
 
 
 def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:

@@ -238,7 +238,6 @@ SFT_CONFIG = Framework(
     python="SFTConfig",
     config=SftConfig,
     own_keys=base.OWN_KEYS,
-    packing="packing",
     stands_for=("trl",),
     weight_remedies=base.WEIGHT_REMEDIES,
     read=read_config,

@@ -229,11 +229,6 @@ def test_options_that_contradict_each_other(options, message):
         batchstat.profile("a.jsonl", assistant_only_loss=True, **options)
 
 
-def test_ends_of_turns_are_for_assistants_turns():
-    with pytest.raises(batchstat.OptionError, match="turn_ends is for assistants' turns: pass"):
-        batchstat.profile("a.jsonl", messages_column="m", turn_ends=("<|im_end|>",))
-
-
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_threads_that_render_with_one_template(builtin, is_marked):
     chat, other = chats_of(SAMPLE_DATA / "conversations.jsonl")[:2]

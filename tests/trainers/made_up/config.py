@@ -43,6 +43,7 @@ def alternatives(config: MadeUpConfig) -> Iterator[dict[str, Any]]:
 
 MADE_UP = Framework(
     title="the configuration of a made-up trainer",
+    python="MadeUpConfig",
     config=MadeUpConfig,
     own_keys={"batch_size": "rows", "max_length": "tokens"},
     read=read_config,

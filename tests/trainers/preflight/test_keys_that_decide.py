@@ -1,46 +1,25 @@
 """A key that decides about batches has a recorded case and a line in the documentation."""
 
-import json
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
-from llama_factory_cases import CASES as OF_LLAMA_FACTORY
-from llama_factory_cases import values_of
-from make_axolotl import configuration
 from test_preflight_of_trainers import CASES as OF_TRAINERS
 
 from batchstat.trainers.base.keys import TrainerConfig
 from batchstat.trainers.registry import CONFIGURATIONS
 from conftest import ROOT
 
-HERE = Path(__file__).parent
-AXOLOTL = json.loads((HERE.parent / "axolotl/axolotl.json").read_text(encoding="utf-8"))
 PAGE = ROOT / "docs/how-to/trainer-keys.md"
 
 CASES: dict[str, tuple[str, Iterable[Iterable[str]]]] = {
     "transformers": ("CASES of test_preflight_of_trainers.py", [each[1] for each in OF_TRAINERS]),
     "trl": ("CASES of test_preflight_of_trainers.py", [each[1] for each in OF_TRAINERS]),
-    "axolotl": (
-        "CASES of make_axolotl.py, and run it",
-        [
-            configuration(each["values"], each["corpus"], HERE, HERE)
-            for each in AXOLOTL["cases"] + AXOLOTL["drawn"]
-        ],
-    ),
-    "llama-factory": (
-        "CASES of llama_factory_cases.py, and run record_llama_factory.py",
-        [values_of(each, HERE) for each in OF_LLAMA_FACTORY],
-    ),
 }
 """Where a case is added, and the keys of those that a trainer itself has batched."""
 
 _FILES = "the files and the tokenizer of a case are passed by options"
 _OLD = "tests/trainers/preflight/test_preflight.py holds it against the key that took its place"
-_SAME = "sets attn_implementation, which has cases"
-_ONE = "refused above 1: test_preflight_of_axolotl.py"
-_LOADED = "test_preflight_of_axolotl.py holds it against the class or the token that it names"
 _WARNED = "only a warning"
 NOT_RECORDED: dict[str, dict[str, str]] = {
     "transformers": {
@@ -62,33 +41,6 @@ NOT_RECORDED: dict[str, dict[str, str]] = {
             _FILES,
         ),
     },
-    "axolotl": {
-        "auto_find_batch_size": _WARNED,
-        **dict.fromkeys(
-            (
-                *("eager_attention", "flash_attention", "flex_attention", "sage_attention"),
-                "sdp_attention",
-            ),
-            _SAME,
-        ),
-        **dict.fromkeys(
-            ("context_parallel_size", "sequence_parallel_degree", "tensor_parallel_size"), _ONE
-        ),
-        **dict.fromkeys(
-            ("special_tokens", "tokenizer_config", "tokenizer_legacy", "tokenizer_type", "tokens"),
-            _LOADED,
-        ),
-        "chat_template_jinja": _LOADED,
-        "ddp": "decides what is refused: test_preflight_of_axolotl.py",
-        "eval_sample_packing": "decides what is warned of: test_preflight_of_axolotl.py",
-        "plugins": "refused but for those that decide nothing",
-    },
-    "llama-factory": {
-        "default_system": "refused, in words of its own",
-        "enable_thinking": "refused where it decides, in words of its own",
-        "eval_dataset": "decides what is refused, and what is evaluated",
-        "use_asft_loss": _WARNED,
-    },
 }
 """Keys that no recorded case sets, and why that is so."""
 
@@ -107,7 +59,7 @@ def test_it_is_set_in_a_case_that_the_trainer_batched(name):
     where, cases = CASES[name]
     recorded = {key for values in cases for key in values}
     declared = CONFIGURATIONS[name].keys
-    refused = {key for key, each in declared.items() if each.refused or each.only is not None}
+    refused = {key for key, each in declared.items() if each.refused}
     can_be = own_keys(name) - refused
     missing = sorted(can_be - recorded - {*NOT_RECORDED[name]})
     assert not missing, (

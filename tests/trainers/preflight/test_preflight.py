@@ -25,15 +25,6 @@ ANSWERS = SFT | {"assistant_only_loss": True}
 CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
-AXOLOTL = {
-    "base_model": "x",
-    "sequence_len": 64,
-    "micro_batch_size": 2,
-    "num_epochs": 1,
-    "datasets": [{"type": "completion", "path": "a.jsonl", "ds_type": "json"}],
-}
-
-
 def saved(folder: Path, values: Any, name: str = "config.json") -> Path:
     (folder / name).write_text(values if isinstance(values, str) else json.dumps(values))
     return folder / name
@@ -164,18 +155,13 @@ def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
 
 
 def test_the_configuration_of_another_framework(tmp_path, texts):
-    values = {"base_model": "x", "sequence_len": 64, "micro_batch_size": 2, "num_epochs": 1}
-    config = saved(tmp_path, values)
-    with pytest.raises(
-        batchstat.OptionError, match='llama-factory, .* but of axolotl .*framework="axolotl"'
-    ):
-        batchstat.preflight(config, texts, framework="llama-factory")
     config = saved(tmp_path, {**SFT, "model_name_or_path": "x", "seed": 1, "warmup_steps": 1})
-    with pytest.raises(batchstat.OptionError, match="axolotl, which has no max_length, but of trl"):
-        batchstat.preflight(config, texts, framework="axolotl")
-    config = saved(tmp_path, {**values, "micro_batch_siz": 2})
-    with pytest.raises(batchstat.OptionError, match="unknown key 'micro_batch_siz'"):
-        batchstat.preflight(config, texts, framework="axolotl")
+    message = 'transformers, which has no max_length, but of trl .*framework="trl"'
+    with pytest.raises(batchstat.OptionError, match=message):
+        batchstat.preflight(config, texts, framework="transformers")
+    config = saved(tmp_path, {"per_device_train_batch_siz": 2})
+    with pytest.raises(batchstat.OptionError, match="unknown key 'per_device_train_batch_siz'"):
+        batchstat.preflight(config, texts, framework="transformers")
 
 
 def test_json_and_yaml_mean_the_same(tmp_path):
@@ -223,7 +209,7 @@ def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
     assert "unseeded random numbers" in messages
 
 
-@pytest.mark.parametrize("framework", ["transformers", "trl", "llama-factory"])
+@pytest.mark.parametrize("framework", ["transformers", "trl"])
 def test_the_keys_of_transformers_4_are_known(tmp_path, framework):
     values = dict.fromkeys(sorted(keys_of_version_4()), None)
     values |= {"do_train": True, "group_by_length": False, "warmup_ratio": 0.0}
@@ -243,16 +229,6 @@ def test_changes_have_the_keys_of_the_version(tmp_path, key):
     alternatives = CONFIGURATIONS["transformers"].alternatives
     assert list(alternatives(old.config)) == [{"group_by_length": True}]
     assert list(alternatives(new.config)) == [{"train_sampling_strategy": "group_by_length"}]
-
-
-def test_keys_that_llama_factory_has_itself_are_of_any_version(tmp_path):
-    values = {"stage": "sft", "do_train": True, "warmup_ratio": 0.1, "overwrite_output_dir": True}
-    for key, change in (
-        ("seed", {"train_sampling_strategy": "group_by_length"}),
-        ("save_safetensors", {"group_by_length": True}),
-    ):
-        setup = read_setup(saved(tmp_path, {**values, key: 1}))
-        assert change in CONFIGURATIONS["llama-factory"].alternatives(setup.config)
 
 
 def test_samples_without_a_trained_token_are_dropped(tmp_path):
@@ -354,14 +330,8 @@ def test_a_corpus_without_the_columns_of_the_trainer(tmp_path, values, rows, mes
     assert ("refuses" in str(caught.value)) == ("refuses" in message)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {**SFT, "datasets": [{"path": "json", "data_files": "gone.jsonl"}]},
-        {"sequence_len": 64, "datasets": [{"path": "gone.jsonl", "type": "completion"}]},
-    ],
-)
-def test_a_file_that_is_gone_is_said_to_be_of_the_configuration(tmp_path, values):
+def test_a_file_that_is_gone_is_said_to_be_of_the_configuration(tmp_path):
+    values = {**SFT, "datasets": naming("gone.jsonl")}
     with pytest.raises(batchstat.InputError) as caught:
         profile_keywords(read_setup(saved(tmp_path, values)))
     message = str(caught.value)
@@ -440,7 +410,6 @@ def test_weights_where_all_tokens_are_trained(tmp_path, ranks, accumulation):
             {"text_column": "text"},
             "num-items-per-rank",
         ),
-        (AXOLOTL, {"text_column": "text"}, "axolotl"),
     ],
 )
 def test_a_configuration_with_a_loss_has_weights(tmp_path, values, columns, loss):

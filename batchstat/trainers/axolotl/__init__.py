@@ -1,1 +1,0 @@
-"""axolotl's configuration."""

@@ -1,1 +1,0 @@
-"""LLaMA-Factory's arguments."""
