@@ -244,7 +244,7 @@ def _check_contents(options: CorpusOptions) -> None:
     }
     for name, has_chats in of_chats.items():
         if getattr(options, name) and not has_chats:
-            raise OptionError(f"{name} is for chats: pass messages_column")
+            raise OptionError(f"{name} is for chats", "pass messages_column")
     content_columns = [f"{kind}_column" for kind in get_args(Content)]
     named_contents = [name for name in content_columns if getattr(options, name)]
     loss_options = ("completion_column", "assistant_only_loss")

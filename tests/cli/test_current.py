@@ -194,11 +194,7 @@ def test_one_that_is_wrong(run, tmp_path, command, name, values, code, message):
     ("values", "keys"),
     [
         (SETTINGS, {"train_sampling_strategy": "group_by_length"}),
-        ({"sequence_len": 512, "micro_batch_size": 2}, {"group_by_length": True}),
-        (
-            {"do_train": True, "stage": "sft", "per_device_train_batch_size": 2},
-            {"train_sampling_strategy": "group_by_length"},
-        ),
+        ({"per_device_train_batch_size": 2, "warmup_ratio": 0.0}, {"group_by_length": True}),
     ],
 )
 def test_the_change_is_for_the_trainer_of_the_configuration(run, tmp_path, values, keys):

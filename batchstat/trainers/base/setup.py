@@ -26,7 +26,7 @@ class TrainingSetup(TrainingRules):
         version: the version of the framework whose rules these are.
         path: the file of the configuration.
         own_keys: the configuration's names of settings and parameters, by batchstat's names, such
-            as {"batch_size": "micro_batch_size"}; without those that have the same name.
+            as {"batch_size": "per_device_train_batch_size"}; without those that have the same name.
         own: all keys of the configuration with their values, as they are written.
         unused: its keys that are known to have no influence on batches.
         assumed: its keys that nobody knows, and that are assumed to have no influence.
@@ -95,7 +95,7 @@ class Framework:
         alternatives: given an instance of `config`, yields changes of keys that may save compute.
         python: name of the class that users without a file configure.
         own_keys: the framework's names of settings and parameters, by batchstat's names, such as
-            {"batch_size": "micro_batch_size"}; without those that have the same name.
+            {"batch_size": "per_device_train_batch_size"}; without those that have the same name.
         stands_for: names of strategies that are taken for this trainer's batches where the user
             names one of them and no configuration.
         weight_remedies: by the name of a loss under which trained tokens do not all weigh the same,

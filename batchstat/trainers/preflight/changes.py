@@ -174,13 +174,16 @@ def changes_of_name(
             batching = setup_of({**keys, **changed_keys}, name, setup.path).batching
         except BatchstatError:
             continue
-        # Padding and dropping stay as in the current setup, unless the changed keys decide padding.
-        multiple = batching.settings.get("pad_to_multiple_of", strategy.pad_to_multiple_of)
         yield TrainerChange(
             keys=changed_keys,
             line=framework.written(changed_keys),
             strategy=batching.strategy,
-            settings=replace(settings, pad_to_multiple_of=multiple, drop_last=strategy.drop_last),
+            # Padding and dropping stay as in the current setup.
+            settings=replace(
+                settings,
+                pad_to_multiple_of=strategy.pad_to_multiple_of,
+                drop_last=strategy.drop_last,
+            ),
         )
 
 
