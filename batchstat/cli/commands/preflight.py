@@ -55,7 +55,7 @@ _DECIDED = (
 @described(
     """Report what a trainer's own configuration does to a corpus.
 
-    Reads those of transformers, TRL, axolotl and others. Options override the configuration.
+    Reads those of transformers and TRL. Options override the configuration.
 
     Writes preflight.json and a new profile to the results folder.
 
