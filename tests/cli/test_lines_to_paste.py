@@ -19,6 +19,11 @@ from small_tokenizers import half_slow
 NUMBERS = ("total_tokens", "real_tokens", "batches", "steps", "max_batch_tokens")
 CORPUS = ("ids.jsonl", "--tokens-column", "ids", "--trained-column", "ids", "--no-plots")
 FRAMEWORKS = {"TrainingArguments": "transformers", "SFTConfig": "trl"}
+GROUPED = {
+    "axolotl": ("group_by_length: true", 64),
+    "llama-factory": ("train_sampling_strategy: group_by_length", 8),
+}
+"""Of trainers whose files are not read, the line that is advised, and to what both pad."""
 NEEDED: dict[str, dict[str, Any]] = {"transformers": {}, "trl": {"max_length": 2048}}
 SETUPS = [
     (),
@@ -129,6 +134,13 @@ def test_a_line_gives_the_numbers_beside_it(cli: Cli, folder: Path, setup: tuple
             again = compared(cli, *words)["strategies"][-1]
         elif line.startswith("batchstat compare"):
             again = compared(cli, *shlex.split(line)[2:])["strategies"][-1]
+        elif grouped := GROUPED.get(now.partition(":")[0]):
+            assert line == grouped[0]
+            size = next(each for each in report["strategies"] if each["label"] == now)["params"]
+            spec = f"hf-group-by-length:batch_size={size['batch_size']}"
+            flags = ("--seed", basis["seed"], "--max-length", basis["max_length"])
+            padded = ("--current", spec, "--pad-to-multiple-of", grouped[1])
+            again = compared(cli, *padded, *flags)["strategies"][0]
         else:
             name, keys = keys_of(line)
             framework = FRAMEWORKS[name]
@@ -152,6 +164,8 @@ def test_what_is_an_argument_is_printed_as_one(cli: Cli, folder: Path):
     for current, line in (
         ("hf-trainer", 'TrainingArguments(train_sampling_strategy="group_by_length")'),
         ("trl", 'SFTConfig(train_sampling_strategy="group_by_length")'),
+        ("axolotl:batch_size=8", "group_by_length: true"),
+        ("llama-factory", "train_sampling_strategy: group_by_length"),
     ):
         [(_, pasted, report), *_] = advised(cli, folder, "--current", current)
         assert pasted.startswith(line)

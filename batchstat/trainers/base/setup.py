@@ -16,6 +16,14 @@ _LONGEST_KEY = 60
 """How many characters of a key that no trainer knows are shown."""
 
 
+def as_yaml(keys: Mapping[str, Any]) -> str:
+    """Return keys with their values as YAML has them: `packing: true`."""
+    return ", ".join(
+        f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in keys.items()
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetup(TrainingRules):
     """What a trainer does with a corpus: the rules of its configuration, and where they are from.
@@ -144,11 +152,7 @@ class Framework:
             as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
             return f"{', '.join(as_json)} in {path.as_posix()}"
         if path is not None and path.suffix:
-            lines = ", ".join(
-                f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
-                for key, value in keys.items()
-            )
-            return f"{lines} in {path.as_posix()}"
+            return f"{as_yaml(keys)} in {path.as_posix()}"
         arguments = ", ".join(
             f"{key}={json.dumps(value) if isinstance(value, str) else repr(value)}"
             for key, value in keys.items()

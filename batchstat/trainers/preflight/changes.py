@@ -134,6 +134,25 @@ class CurrentTraining:
         return self.row
 
 
+_OF_UNREAD: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "axolotl": {
+        "axolotl:sample_packing=true,batch_size={}": {
+            "sample_packing": True,
+            "attn_implementation": "flash_attention_2",
+        },
+        "hf-group-by-length:batch_size={}": {"group_by_length": True},
+    },
+    "llama-factory": {
+        "llama-factory:packing=masked,batch_size={},read_ahead=1000,preprocessing_num_workers=1": {
+            "neat_packing": True
+        },
+        "hf-group-by-length:batch_size={}": {"train_sampling_strategy": "group_by_length"},
+    },
+}
+"""By the strategy of a trainer whose files are not read: what may save compute, each a strategy
+with a place for its batch size, and the trainer's keys that make it."""
+
+
 def changes_of_name(
     current: RowRequest, settings: Settings, basis: ResolvedSettings
 ) -> Iterator[TrainerChange]:
@@ -150,8 +169,20 @@ def changes_of_name(
         return
     # Imported here, since these load the readers of corpora, which most commands do not need.
     from batchstat.trainers.base.files import setup_of
+    from batchstat.trainers.base.setup import as_yaml
     from batchstat.trainers.registry import CONFIGURATIONS
 
+    # Padding and dropping stay as in the current setup.
+    kept = replace(
+        settings, pad_to_multiple_of=strategy.pad_to_multiple_of, drop_last=strategy.drop_last
+    )
+    for text, changed_keys in _OF_UNREAD.get(current.name, {}).items():
+        yield TrainerChange(
+            keys=changed_keys,
+            line=as_yaml(changed_keys),
+            strategy=StrategySpec.parse(text.format(strategy.batch_capacity)),
+            settings=kept,
+        )
     names = [name for name, each in CONFIGURATIONS.items() if current.name in each.stands_for]
     if not names:  # the strategy stands for no trainer
         return
@@ -178,12 +209,7 @@ def changes_of_name(
             keys=changed_keys,
             line=framework.written(changed_keys),
             strategy=batching.strategy,
-            # Padding and dropping stay as in the current setup.
-            settings=replace(
-                settings,
-                pad_to_multiple_of=strategy.pad_to_multiple_of,
-                drop_last=strategy.drop_last,
-            ),
+            settings=kept,
         )
 
 
