@@ -2,6 +2,7 @@
 configuration.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from batchstat.planning.settings import Settings
 from batchstat.render.command_lines import flags, line_to_paste, repeated, toml_line
 
 if TYPE_CHECKING:
-    from batchstat.gate.trials import Trial
     from batchstat.planning.settings import ResolvedSettings
     from batchstat.profiling.profile import Profile
     from batchstat.simulation.compare.changes import Change
@@ -112,8 +112,13 @@ def with_same_options(options: Options, command: str, **values: str) -> str:
     return line_to_paste(["batchstat", command, *map(str, corpus), *flags(given | values)])
 
 
-def lines_of_trial(
-    inputs: Inputs, profile: "Profile", trial: "Trial", *, all_kept: bool
+def lines_of_remedy(
+    inputs: Inputs,
+    profile: "Profile",
+    change: "Change",
+    changed: Mapping[str, Any],
+    *,
+    all_kept: bool,
 ) -> tuple[str, str]:
     """Return what the user writes to make a change that keeps a limit, in two parts.
 
@@ -124,27 +129,23 @@ def lines_of_trial(
     Args:
         inputs: the settings of the check.
         profile: the samples that are trained.
-        trial: the change.
+        change: the change.
+        changed: what it sets: the keys of the trainer's configuration, or `current`.
         all_kept: whether the samples are all of the corpus, so that a trainer leaves none out.
     """
     # The first part. A line may end in a note, which is not pasted.
-    line, change = trial.line.partition("  #")[0], trial.change
+    line = change.line.partition("  #")[0]
     if inputs.setup is not None and line:  # the check reads the trainer's configuration again
         return line, ""
+    training = f"training with {change.row.label}"
     if inputs.observed is not None:  # the check records the training again
-        assert change is not None  # no trial of a recording is of settings alone
-        return f"training with {change.row.label}", ""
-    if change is not None:
-        basis = change.row.request.settings
-        line = line or line_of_change(inputs, profile, basis, change, all_kept=all_kept)
-        training = line or f"training with {change.row.label}"
-    else:  # a trial of settings alone; the value of `current` is a strategy, which needs no key
-        pairs = [f"{k}={v}" if k != "current" else v for k, v in trial.changes.items()]
-        training = f"training with {', '.join(pairs)}"
+        return training, ""
+    basis = change.row.request.settings
+    training = line or line_of_change(inputs, profile, basis, change, all_kept=all_kept) or training
     # The second part: the settings that the check needs.
     # A strategy replaces the trainer's configuration, if there is one, as the current setup: what
     # only the configuration has set must now be set in the check.
-    settings = {**inputs.decided_by_setup, **trial.changes}
+    settings = {**inputs.decided_by_setup, **changed}
     # A corpus or a value on the command line overrides what the file would set.
     current_values = [inputs.values[key] for key in ("corpus", *settings) if key in inputs.values]
     is_flag = any(setting.origin.endswith(COMMAND_LINE) for setting in current_values)

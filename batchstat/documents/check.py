@@ -17,17 +17,16 @@ _Number = Annotated[int | float, allowed(type="number")]
 _Status = Annotated[str, among(("pass", "warn", "fail", "error"))]
 
 
-@described("A change that was tried and helps.")
+@described("A change of the training that keeps a limit.")
 class Remedy(Record):
-    change: str = told("Of the training, as a line to paste; of the corpus in words.")
+    change: str = told("Of the training, as a line to paste.")
     then: str = told("What of the check's description follows it; empty where nothing does.")
     settings: Mapping[str, Any] = told(
-        "What it sets, by the names of settings; empty for a change of the corpus."
+        "What it sets: keys of the trainer's configuration, or current, a strategy."
     )
     value: _Number = told("The number that the limit is on, with this change.")
-    keeps: bool = told("Whether the limit is then kept.")
     costs: tuple[str, ...] = told(
-        "What else comes of it: limits that are then exceeded, tokens lost or computed."
+        "What else comes of it: other steps, limits that are then exceeded, tokens lost."
     )
 
 
@@ -49,7 +48,7 @@ class HeldLimit(Document):
     status: Annotated[str, among(("pass", "warn", "fail"))] = told("Whether the limit is kept.")
     set_in: str = told("Where the limit is set.", of="limit.origin")
     remedy: Remedy | None = told(
-        "What was tried and helps; null where the limit is kept, or nothing helps."
+        "What keeps it; null where the limit is kept, or no change that compare finds does."
     )
 
 

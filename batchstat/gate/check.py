@@ -1,8 +1,7 @@
 """`check`: the numbers of one strategy on one corpus, compared with limits."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,12 +13,12 @@ from batchstat.gate.base import Base, load_base
 from batchstat.gate.limits import DEFAULT_CHECK, Limit, in_force, read_limits
 from batchstat.gate.outcome import Check, CheckedReport, Outcome
 from batchstat.gate.paths import value_at
-from batchstat.gate.remedies import Written, corpus_remedy, find_remedy
-from batchstat.gate.trials import Trial, TrialSimulator
+from batchstat.gate.remedies import Written, with_remedies
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import DEFAULT_CURRENT, Settings, SettingsOptions
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.compare import simulate
 from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.device import Device, as_device
@@ -46,7 +45,7 @@ def check(
 ) -> Check:
     """Compare the numbers of what is trained on a whole corpus with limits.
 
-    Each exceeded limit has a remedy: a change of the training that was simulated and helps.
+    An exceeded limit has a remedy where a change of the training that `compare` finds keeps it.
 
     Args:
         profile: the corpus; None for the one that a trainer's configuration names, and for a
@@ -57,8 +56,9 @@ def check(
         base: a file of `batchstat check --format json=FILE` with a check of this name, which the
             numbers are compared with. Without limits, padding must then not rise.
         name: the name of the check.
-        written: returns a change as the user writes it, in two parts: what changes in the training,
-            and what in the check to match it; by default `key=value`.
+        written: returns a change, and the settings or keys that it sets, as the user writes it in
+            two parts: what changes in the training, and what in the check to match it; by default
+            `key=value`.
         trainer: the trainer that `current` is of, for changes of its keys.
         ignore_keys: keys of the trainer's configuration that change no data or batches, beside
             those that are known.
@@ -97,7 +97,7 @@ def check(
         strategy=now.strategy,
         report=now.report,
         since=None if base is None else base.since(now.strategy, now.report, __version__),
-        outcomes=tuple(_with_remedies(now, outcomes, describe, trained.trainer)),
+        outcomes=tuple(with_remedies(now, outcomes, describe, trained.trainer)),
         warnings=(*trained.warnings, *now.warnings),
     )
 
@@ -215,41 +215,14 @@ def judge(
     return tuple(outcomes)
 
 
-def _with_remedies(
-    now: CheckedReport,
-    outcomes: tuple[Outcome, ...],
-    describe: Written,
-    trainer: Trainer | None,
-) -> Iterator[Outcome]:
-    """Yield the outcomes again, those of exceeded limits with a remedy if there is one.
-
-    Args:
-        now: the numbers now, and what they were simulated from.
-        outcomes: the outcome of each limit.
-        describe: returns a trial as the user writes it, as in `check`.
-        trainer: the trainer whose keys may change; None without one.
-    """
-    simulator = TrialSimulator(now=now, trainer=trainer)
-    kept = [outcome for outcome in outcomes if outcome.kept]
-    for outcome in outcomes:
-        limit = outcome.limit
-        if outcome.kept:
-            yield outcome
-        elif limit.path.startswith("strategy."):
-            remedy = find_remedy(outcome, kept, now.report, simulator.trials(limit), describe)
-            yield replace(outcome, remedy=remedy)
-        else:  # a number of the corpus alone, which no change of the training changes
-            yield replace(outcome, remedy=corpus_remedy(limit, now.profile))
-
-
-def _describe_for_library(trial: Trial) -> tuple[str, str]:
+def _describe_for_library(change: Change, settings: Mapping[str, Any]) -> tuple[str, str]:
     """Return how a caller of the library changes the training, and how the check to match it; the
     second is empty where the check needs no change.
     """
-    changes = ", ".join(f"{key}={value!r}" for key, value in trial.changes.items())
-    line = trial.line.partition("  #")[0]  # without the note after it
+    changes = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+    line = change.line.partition("  #")[0]  # without the note after it
     if not line:  # no keys of a trainer's configuration
         return f"training with {changes}", "check with the same"
     # The check reads a trainer's configuration, but not the user's code: where the line goes there,
     # `current` names a strategy that stands for it.
-    return line, f"check with {changes}" if "current" in trial.changes else ""
+    return line, f"check with {changes}" if "current" in settings else ""

@@ -25,7 +25,7 @@ class Outcome:
         limit: the limit.
         value: the number now.
         before: the number in the base; None without a base, or where that has none.
-        remedy: a change that would keep the limit; None if it is kept.
+        remedy: a change that would keep the limit; None if it is kept, or none is known.
     """
 
     limit: Limit

@@ -1,5 +1,6 @@
 """Limits as people write them (`5%`, `0.05`, `0.5pp`, `100`), and how they are shown."""
 
+import math
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -100,6 +101,19 @@ def shown(number: Number, kind: Kind, *, difference: bool = False, digits: int =
     if kind == "number":
         return f"{number:,.{digits}f}"
     return f"{100 * Decimal(repr(number)):.{digits}f}{' pp' if difference else '%'}"
+
+
+def nearest_limit(number: Fraction, kind: Kind, *, is_least: bool, difference: bool = False) -> str:
+    """Return the limit nearest to a number that the number keeps, as `parse_quantity` reads it: not
+    below the number, or, for a lower limit (`is_least`), not above it.
+    """
+    rounded = math.floor if is_least else math.ceil
+    if kind == "count":
+        return str(rounded(number))
+    is_ratio = kind == "ratio"
+    hundredths = rounded((10_000 if is_ratio else 100) * number)
+    unit = "" if not is_ratio else "pp" if difference else "%"
+    return f"{Decimal(hundredths) / 100:.2f}{unit}"
 
 
 def shown_apart(

@@ -251,7 +251,6 @@ def test_remedies_are_keys_of_the_configuration(run, config):
     remedy = outcome["remedy"]
     assert remedy["change"] == '"train_sampling_strategy": "group_by_length" in sft.json'
     assert remedy["then"] == ""  # the check reads the file
-    assert remedy["keeps"]
     saved(config, own | remedy["settings"])
     assert run(*arguments).returncode == 0
     after = checked(run, *arguments[1:])["strategy"]["padding_ratio"]
@@ -309,8 +308,11 @@ def test_check_takes_it_in_python(run, config, tmp_path, monkeypatch):
         None, {"max-padding": "1%", "max-dropped": "0%"}, current=Path(config.name)
     )
     assert encoded(made.report)["strategy"] == expected["report"]["strategy"]
-    lines = [each.remedy.change for each in made.failures if each.remedy is not None]
-    assert any(config.stem not in line and "=" in line for line in lines)
+    less = f"{100 * made.report['strategy']['padding_ratio'] - 1:.2f}%"
+    [failure] = batchstat.check(None, {"max-padding": less}, current=Path(config.name)).failures
+    assert failure.remedy is not None
+    assert failure.remedy.change.startswith("training with current='regrouped:")
+    assert failure.remedy.then == "check with the same"
     with pytest.raises(batchstat.OptionError, match="lengths are not enough"):
         batchstat.check([1, 2], {"max-padding": "1%"})
 

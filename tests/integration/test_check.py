@@ -54,16 +54,17 @@ def test_a_change_of_data_breaks_the_check(repository: Path, run: Run):
     parts = re.search(
         r"FAIL     max-padding: padding is (\S+)%, which is (\S+) pp over the limit of 6.00%\n"
         r"set in   pyproject.toml \[tool.batchstat.limits\]\n"
-        r"remedy   training with read_ahead=(\d+) gives (\S+)%, with 29 steps instead of 38; then "
-        r"set read-ahead\s+= (\d+) in pyproject.toml \[tool.batchstat\]\n",
+        r"remedy   batchstat recipe [^;]* gives\s+(\S+)%, with\s+1,050 steps instead of 38, "
+        r"min-fill\s+exceeded; then\s+set current = \"(\S+)\" in pyproject.toml "
+        r"\[tool.batchstat\]\n",
         broken.stdout,
     )
     assert parts is not None, broken.stdout
-    value, over, read_ahead, remedied, _ = parts.groups()
+    value, over, remedied, current = parts.groups()
     assert float(value) - 6 == pytest.approx(float(over), abs=0.011)
     assert "1 of 2 limits is exceeded" in broken.stdout
-    mended = run("check", "--read-ahead", read_ahead)
-    assert mended.returncode == 0
+    mended = run("check", "--current", current)
+    assert mended.returncode == 0  # a limit on fill only warns here
     assert re.search(rf"max-padding +{remedied}%", mended.stdout)
     assert run("check", "--warn-only").returncode == 0
     assert run("check", "--max-padding", "99%").returncode == 0
@@ -124,7 +125,7 @@ def test_every_format_at_once(repository: Path, run: Run, tmp_path_factory):
     assert [each["name"] for each in failed] == ["max-padding"]
     assert failed[0]["over"] > 0
     assert failed[0]["set_in"] == "pyproject.toml [tool.batchstat.limits]"
-    assert failed[0]["remedy"]["keeps"]
+    assert failed[0]["remedy"]["value"] <= failed[0]["limit"]
 
     junit = out / "junit.xml"
     xmlschema.XMLSchema(Path(__file__).parent / "junit.xsd").validate(junit)
@@ -140,7 +141,7 @@ def test_every_format_at_once(repository: Path, run: Run, tmp_path_factory):
     assert (level, properties) == ("error", {"title": "batchstat: max-padding"})
     sentence, set_in, remedy = message.split("\n")
     assert set_in == "set in: pyproject.toml [tool.batchstat.limits]"
-    assert remedy.startswith("remedy: training with read_ahead=")
+    assert remedy.startswith("remedy: batchstat recipe ")
     assert root.find(".//failure").get("message") == sentence
     screen = (out / "check.txt").read_text(encoding="utf-8")
     assert sentence in " ".join(screen.split())

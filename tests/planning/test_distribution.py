@@ -480,19 +480,17 @@ def test_each_framework_has_its_own_way_to_the_ranks():
     assert rows["infinibatch"].counts.ranks.step_gap == 1
 
 
-def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
+def test_remedies_for_what_ranks_wait_for(run, tmp_path):
     (tmp_path / "a.csv").write_text("n\n" + "\n".join(map(str, SKEWED)) + "\n")
     check = ["check", "a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
     check += ["--world-size", 4, "--current", "bucketed"]
     waiting = run(*check, "--max-rank-idle", "8%")
     assert waiting.returncode == 1
-    assert "distribute=balanced gives" in waiting.stdout
+    assert "--current static:distribute=balanced,batch_size=4\n" in waiting.stdout
     hanging = run(*check, "--distribute", "samples", "--current", "token-budget", "--equal-steps")
     assert hanging.returncode == 1
-    assert "distribute=batches gives 0" in hanging.stdout
-    repeated = run(*check, "--max-duplicated", "0%")
-    assert repeated.returncode == 1
-    assert "distribute=samples gives 0.00%" in repeated.stdout
+    assert "--batch-size 4 gives 0, with 188 steps instead of 35" in hanging.stdout
+    assert "use --distribute batches" in hanging.stderr
 
 
 @pytest.mark.parametrize("distribute", ["samples", "independent", "chunks"])

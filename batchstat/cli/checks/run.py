@@ -10,7 +10,7 @@ from batchstat.cli.current import current_training
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
-from batchstat.cli.pasted import lines_of_trial
+from batchstat.cli.pasted import lines_of_remedy
 from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.profiles import count, refuse_counting
 from batchstat.cli.records import Checks
@@ -89,7 +89,7 @@ def run_check(inputs: Inputs, base_of: Callable[[Inputs], Base | None]) -> Check
             base=base,
             name=inputs.name,
             # Called where a limit fails: returns what the user writes to make a change.
-            written=partial(lines_of_trial, inputs, samples, all_kept=all_kept),
+            written=partial(lines_of_remedy, inputs, samples, all_kept=all_kept),
             trainer=training.trainer,
             **device_keywords(inputs),
             **asdict(training.settings),

@@ -7,7 +7,7 @@ from typing import Any
 from batchstat.corpus.options import CorpusOptions
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.outcome import Check, Outcome, worst
-from batchstat.gate.quantities import exact, shown_apart
+from batchstat.gate.quantities import exact, nearest_limit, shown_apart
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import report_facts
 from batchstat.render.screens.layout import corpus_line, read_words
@@ -28,7 +28,7 @@ class Failure:
         is_error: whether it is an error; else a warning.
         sentence: the value, the limit, and the difference.
         set_in: where the limit is set.
-        remedy: one change and its simulated effect, or that none is known.
+        remedy: one change and its simulated effect; else a limit that is kept.
     """
 
     name: str
@@ -167,25 +167,35 @@ def _sentence(outcome: Outcome) -> str:
 
 def _remedy(outcome: Outcome) -> str:
     """Return what would keep the limit, in words: the change, its simulated effect and its costs;
-    or that no change is known.
+    or that no change is known, and which limit today's number keeps.
     """
-    remedy = outcome.remedy
+    limit, remedy = outcome.limit, outcome.remedy
     if remedy is None:
+        kept_limit = f"was meant to change, set the limit to {_kept_limit(outcome)}"
         # Numbers outside `strategy` describe the corpus, which no setting changes.
-        if not outcome.limit.path.startswith("strategy."):
-            return "none but the corpus: if that was meant to change, set a new limit"
-        direction = "raises" if outcome.limit.bound == "min" else "lowers"
-        advice = "if the corpus was meant to change, set a new limit"
-        return f"nothing that was tried {direction} it: {advice}"
+        if not limit.path.startswith("strategy."):
+            return f"none but the corpus: if that {kept_limit}"
+        return f"nothing that compare finds keeps it: if the corpus {kept_limit}"
     # The value with the change, with as many digits as it takes to tell it from the limit.
-    value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
+    value, _ = shown_apart(remedy.value, limit.threshold, limit.kind)
     text = f"{printable(remedy.change)} gives {value}"
     if remedy.costs:
         text += f", with {', '.join(one_line(cost) for cost in remedy.costs)}"
     if remedy.then:  # what to do after the change
         text += f"; then {printable(remedy.then)}"
-    # The best that was tried may still exceed the limit.
-    return text if remedy.keeps else f"no change that was tried keeps the limit; {text}"
+    return text
+
+
+def _kept_limit(outcome: Outcome) -> str:
+    """Return the nearest limit that is kept as things are, as its user writes it."""
+    limit, number = outcome.limit, exact(outcome.value)
+    if limit.written == "true":  # a switch
+        return "false"
+    if limit.is_difference:
+        assert outcome.before is not None
+        number = abs(number - exact(outcome.before))  # in the direction of the limit, if exceeded
+    is_least = limit.bound == "min"
+    return nearest_limit(number, limit.kind, is_least=is_least, difference=limit.is_difference)
 
 
 def _value_cells(outcome: Outcome) -> tuple[str, str]:

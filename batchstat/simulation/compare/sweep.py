@@ -31,7 +31,7 @@ def sweep(
     can_sweep = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
     request = best if can_sweep else StrategySpec.of("token-budget").request(basis)
     shares, points = shares_of(request.settings), []
-    for read_ahead in read_aheads(shares.epoch.count, current=request.strategy.looks_ahead):
+    for read_ahead in _read_aheads(shares.epoch.count, request.strategy.looks_ahead):
         strategy = replace(request.strategy, read_ahead=read_ahead)  # type: ignore[call-arg]
         try:
             counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
@@ -49,7 +49,7 @@ def sweep(
     return Sweep(spec=request.spec, points=tuple(points)) if points else None
 
 
-def read_aheads(n: int, current: int | None = None) -> list[int]:
+def _read_aheads(n: int, current: int | None) -> list[int]:
     """Return values of `read_ahead` worth trying for n samples, ascending: 100, 200, 500, 1000 and
     so on, the `current` one, if any, and n.
     """

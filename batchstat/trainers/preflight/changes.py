@@ -87,17 +87,6 @@ class Trainer:
             profile=samples.profile,
         )
 
-    def change_of_settings(self, changes: Mapping[str, Any]) -> TrainerChange | None:
-        """Return the change of the training that other values for some settings make, through the
-        trainer's keys that decide these settings. None if the trainer has no key for one of them,
-        if the user overrides one, or if the values are not possible.
-        """
-        assert self.framework is not None
-        keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
-        has_all_keys = all(key in self.framework.keys for key in keys)
-        is_overridden = any(name in self.settings for name in changes)
-        return self.change_of_keys(keys) if has_all_keys and not is_overridden else None
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CurrentTraining:
