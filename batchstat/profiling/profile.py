@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -174,12 +174,6 @@ class Profile:
             f"Profile({name}{by}, {len(self):,} samples, {self.stats.sum:,} tokens, mean "
             f"{self.stats.mean:,.1f}, longest {self.stats.max:,})"
         )
-
-    def plot(self, name: str = "lengths") -> Any:
-        """Return a plot by name: lengths or lengths_by_class."""
-        import batchstat
-
-        return batchstat.plot(self, name)
 
     def take(self, samples: Ints) -> "Profile":
         """Return the profile of the samples at these positions, in this sequence."""

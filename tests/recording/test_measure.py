@@ -99,7 +99,7 @@ def test_a_sampler_is_a_row_of_a_comparison():
     check_schema(document, "compare")
     assert "mine" in made.to_frame()["strategy"].tolist()
     assert "mine" in batchstat.to_html(made)
-    assert made.plot("batches").encoded("png")[:4] == b"\x89PNG"
+    assert batchstat.plot(made, "batches").encoded("png")[:4] == b"\x89PNG"
     alone = batchstat.compare(
         LENGTHS, current="static:batch_size=8", strategies=[("mine", sampler)]
     )

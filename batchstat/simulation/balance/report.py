@@ -206,12 +206,6 @@ class BalanceReport:
             candidates = [row for row in candidates if row.coverage_after >= enough_seen]
         return min(candidates or qualified, key=lambda row: _compute(row.row))
 
-    def plot(self, name: str = "balance") -> Any:
-        """Return a plot by name: balance or coverage."""
-        import batchstat
-
-        return batchstat.plot(self, name)
-
     def to_frame(self) -> "pd.DataFrame":
         """Return a table with one row per sampler and class: `sampler`, `label`, and the numbers of
         the class by the keys of balance.json.

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.buckets import Bucket, BucketTime, Edges
@@ -66,12 +65,6 @@ class BucketReport:
             f"BucketReport({self.spec!r}: {use.padding_ratio:.1%} padding, "
             f"{use.distinct_shapes:,} shapes)"
         )
-
-    def plot(self, name: str = "buckets") -> Any:
-        """Return a plot by name: buckets."""
-        import batchstat
-
-        return batchstat.plot(self, name)
 
     @property
     def chosen(self) -> Edges:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
@@ -244,12 +244,6 @@ class Comparison:
             line = self.changes.star.line if self.changes.star is not None else ""
             raise OptionError(f"{row.label} is made by your trainer itself: {line}")
         return batchstat.BatchSampler.of_row(self.source, row.request, rank)
-
-    def plot(self, name: str = "padding") -> Any:
-        """Return a plot by name: padding, batches, tradeoff, read_ahead or ranks."""
-        import batchstat
-
-        return batchstat.plot(self, name)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per strategy: its label as `strategy`, then what the screen shows, then

@@ -129,11 +129,12 @@ def test_names_in_a_notebook_are_shown_as_text():
 
 def test_plots_in_a_notebook():
     made = batchstat.compare(SKEWED, batch_size=8)
-    shown = made.plot("tradeoff")._repr_png_()
-    assert shown == batchstat.plot(made, "tradeoff").encoded("png")
+    picture = batchstat.plot(made, "tradeoff")
+    shown = picture._repr_png_()
+    assert shown == picture.encoded("png")
     assert shown.startswith(b"\x89PNG")
     with pytest.raises(batchstat.OptionError, match="did you mean 'padding'"):
-        made.plot("paddin")
+        batchstat.plot(made, "paddin")
     with pytest.raises(batchstat.OptionError, match="list has no plots"):
         batchstat.plot([1, 2])
 
