@@ -1,5 +1,6 @@
 """`Preflight`: the report on what a trainer does to a corpus."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from batchstat.documents.preflight import Proof, SavedTime
@@ -14,8 +15,8 @@ from batchstat.trainers.preflight.warnings import (
     configuration_warnings,
     observed_warnings,
     own_warnings,
-    schedule_warnings,
 )
+from batchstat.words import counted
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -141,7 +142,34 @@ class Preflight:
             *self.noted,
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
             *(() if self.observed is None else observed_warnings(self.observed)),
-            *schedule_warnings(self),
+            *self._schedule_warnings(),
             *own_warnings(self.setup, self.simulation),
         )
         return without_ignored(warnings, self.ignored)
+
+    def _schedule_warnings(self) -> Iterator[Finding]:
+        """Yield warnings about a training without a step, a warm-up that is longer than the
+        training, and a training that does not see all samples.
+        """
+        warmup, steps = self.warmup_steps, self.total_steps
+        if not steps:
+            yield Finding(
+                "schedule/no-step",
+                "no optimizer step is taken: an epoch has fewer batches on each rank than "
+                "gradient_accumulation_steps, or there is no epoch: lower that or the batch size, "
+                "or train longer",
+            )
+        elif steps < warmup:
+            yield Finding(
+                "schedule/long-warmup",
+                f"the warm-up of {counted(warmup, 'step')} is longer than the whole training of "
+                f"{counted(steps, 'step')}, so the learning rate never reaches its full value: "
+                "lower the warm-up",
+            )
+        if 0 < self.epochs < 1:
+            samples = counted(len(self.samples.profile), "sample")
+            yield Finding(
+                "schedule/part-of-epoch",
+                f"the training is {self.epochs:.2f} epochs: it computes {self.trained_samples:,} "
+                f"of {samples}, and never the others: raise the steps for all of them",
+            )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from batchstat.findings import Finding
 from batchstat.profiling.profile import TokenizerFacts
@@ -16,10 +15,6 @@ from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import Observed
-from batchstat.words import counted
-
-if TYPE_CHECKING:
-    from batchstat.trainers.preflight.report import Preflight
 
 
 def configuration_warnings(
@@ -61,34 +56,6 @@ def observed_warnings(observed: Observed) -> Iterator[Finding]:
         yield Finding("padding/unmarked", UNMARKED)
     if facts.trained_padding:
         yield trained_padding(facts.trained_padding)
-
-
-def schedule_warnings(report: "Preflight") -> Iterator[Finding]:
-    """Yield warnings about a training without a step, a warm-up that is longer than the training,
-    and a training that does not see all samples.
-    """
-    warmup, steps = report.warmup_steps, report.total_steps
-    if not steps:
-        yield Finding(
-            "schedule/no-step",
-            "no optimizer step is taken: an epoch has fewer batches on each rank than "
-            "gradient_accumulation_steps, or there is no epoch: lower that or the batch size, or "
-            "train longer",
-        )
-    elif steps < warmup:
-        yield Finding(
-            "schedule/long-warmup",
-            f"the warm-up of {counted(warmup, 'step')} is longer than the whole training of "
-            f"{counted(steps, 'step')}, so the learning rate never reaches its full value: lower "
-            "the warm-up",
-        )
-    if 0 < report.epochs < 1:
-        samples = counted(len(report.samples.profile), "sample")
-        yield Finding(
-            "schedule/part-of-epoch",
-            f"the training is {report.epochs:.2f} epochs: it computes {report.trained_samples:,} "
-            f"of {samples}, and never the others: raise the steps for all of them",
-        )
 
 
 def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[Finding]:
