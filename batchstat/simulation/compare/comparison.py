@@ -25,11 +25,10 @@ from batchstat.simulation.compare.learning_rate import learning_rate_hint
 from batchstat.simulation.compare.step_bound import StepBound, step_bound
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
+from batchstat.training.batch_sampler import BatchSampler
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    import batchstat
 
 _SHOWN = (
     *("strategy", "padding_ratio", "speed_up", "steps"),
@@ -213,7 +212,7 @@ class Comparison:
         ]
         return pd.DataFrame(rows)
 
-    def sampler(self, label: str | None = None, *, rank: int = 0) -> "batchstat.BatchSampler":
+    def sampler(self, label: str | None = None, *, rank: int = 0) -> BatchSampler:
         """Return the batches of a row, as they were simulated, for `DataLoader(batch_sampler=…)`.
 
         Args:
@@ -225,8 +224,6 @@ class Comparison:
             OptionError: a row of a subsample, or of samples or batches that only your trainer
                 makes; or a rank that it does not have.
         """
-        import batchstat
-
         row = self.best if label is None else self[label]
         if self.subsample is not None:
             raise OptionError(
@@ -243,7 +240,7 @@ class Comparison:
         if all(shown_row is not row for shown_row in self.strategies):
             line = self.changes.star.line if self.changes.star is not None else ""
             raise OptionError(f"{row.label} is made by your trainer itself: {line}")
-        return batchstat.BatchSampler.of_row(self.source, row.request, rank)
+        return BatchSampler.of_row(self.source, row.request, rank)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per strategy: its label as `strategy`, then what the screen shows, then
