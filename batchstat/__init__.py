@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from batchstat.profiling.shards import merge as merge
     from batchstat.render.html.report import to_html as to_html
     from batchstat.render.plots.pictures import plot as plot
+    from batchstat.render.printed import preflight as preflight
+    from batchstat.render.printed import record as record
     from batchstat.render.printed import show as show
     from batchstat.simulation.compare.comparison import Comparison as Comparison
     from batchstat.tokenization.token_lengths import token_lengths as token_lengths
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from batchstat.trainers.buckets import find_buckets as find_buckets
     from batchstat.trainers.compare import compare as compare
     from batchstat.trainers.measure import measure as measure
-    from batchstat.trainers.preflight.live_recording import record as record
-    from batchstat.trainers.preflight.preflight import preflight as preflight
     from batchstat.trainers.preflight.recorded import run as run
     from batchstat.trainers.preflight.report import Preflight as Preflight
     from batchstat.training.batch_sampler import BatchSampler as BatchSampler
@@ -82,10 +82,10 @@ _HOMES = {
     "measure": "batchstat.trainers.measure",
     "merge": "batchstat.profiling.shards",
     "plot": "batchstat.render.plots.pictures",
-    "preflight": "batchstat.trainers.preflight.preflight",
+    "preflight": "batchstat.render.printed",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
-    "record": "batchstat.trainers.preflight.live_recording",
+    "record": "batchstat.render.printed",
     "run": "batchstat.trainers.preflight.recorded",
     "show": "batchstat.render.printed",
     "to_html": "batchstat.render.html.report",

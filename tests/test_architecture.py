@@ -126,6 +126,28 @@ def test_imports_point_down():
     assert found == []
 
 
+def test_only_users_import_the_package_itself():
+    """Its names are of all rooms: a module that takes one from it, even inside a function, reaches
+    up, past the modules that the other tests see.
+    """
+
+    def is_face(node: ast.AST) -> bool:
+        if isinstance(node, ast.ImportFrom):
+            below = {f"batchstat.{alias.name}" for alias in node.names}
+            return node.module == "batchstat" and not below <= modules().keys()
+        is_import = isinstance(node, ast.Import)
+        # `import batchstat.words` gives the name `batchstat`, too.
+        return is_import and any(each.name.split(".")[0] == "batchstat" for each in node.names)
+
+    found = [
+        f"{module}, line {node.lineno}"
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
+        if is_face(node)
+    ]
+    assert found == []
+
+
 def test_folders_stay_small(capsys):
     """A reader sees at once where a line of code belongs."""
     folders: dict[str, list[str]] = {}

@@ -1,17 +1,30 @@
-"""`batchstat.show`: prints the report of `batchstat.preflight` in Python, with lines to paste."""
+"""`preflight`, `record` and `show`: reports that are printed in Python, with lines to paste."""
 
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from rich.console import Console, RenderableType
-
-from batchstat.errors import OptionError
-from batchstat.planning.settings import Settings
+from batchstat.calibration.calibration import Calibration
+from batchstat.errors import OptionError, arguments_named
+from batchstat.parameters import checks_keywords
+from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.profiling.build import profile as count
+from batchstat.profiling.profile import Profile
 from batchstat.render.command_lines import non_defaults
 from batchstat.render.recipes.writing import literal, refusal
-from batchstat.render.screens.preflight import preflight_screen
 from batchstat.simulation.compare.changes import Change
+from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.preflight.corpus import profile_keywords
+from batchstat.trainers.preflight.device import device_of
+from batchstat.trainers.preflight.live_recording import LiveRecording, live_recording
+from batchstat.trainers.preflight.observed import observe
+from batchstat.trainers.preflight.preflight import report_on, report_on_setup
 from batchstat.trainers.preflight.report import Preflight
 from batchstat.words import printable, short
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _WIDTH = 100
 """Characters of a line where the output does not go to a terminal."""
@@ -21,6 +34,111 @@ _PARAMETERS_TO_STATE = ("tokens_per_batch", "pad_to_multiple_of")
 """Parameters that the line to paste states where the strategy does not state them itself."""
 _RANK = "rank=trainer.args.process_index, world_size=trainer.args.world_size"
 _IMPORT = "from batchstat.training.integrations.huggingface import with_batches"
+
+
+@checks_keywords(Settings)
+def preflight(
+    config: str | Path | Any,
+    corpus: Profile | str | Path | Sequence[str | Path] | None = None,
+    *,
+    framework: str | None = None,
+    steps: int | None = None,
+    pad_token_id: int | None = None,
+    recording: str | Path | None = None,
+    calibration: Calibration | str | Path | None = None,
+    cost_per_hour: float | None = None,
+    **settings: Unpack[SettingsOptions],
+) -> Preflight:
+    """Report what a trainer does to a corpus: by its configuration, or by its object in Python.
+
+    Of a Trainer, the prepared data set is read, and nothing is trained. Its own loader is read for
+    an epoch instead where it is the user's own, streams, or collates by the user's own function;
+    random numbers are then as they were before. The report of an object is printed too, by the
+    first of its ranks.
+
+    Args:
+        config: a trainer's configuration, a JSON or YAML file, such as one of TRL's `SFTConfig`; a
+            `Trainer`, an `SFTTrainer` or one of a subclass; or a loader of batches, such as a
+            DataLoader.
+        corpus: the corpus of a configuration: its paths, or a profile that is counted as
+            `profile_keywords` says; by default the one that the configuration names.
+        framework: the one that a file is for; by default the one that knows most of its keys.
+        steps: how many steps of a loader to read; by default an epoch.
+        pad_token_id: what pads the batches of a loader, where no mask says so.
+        recording: the folder of a recorded run to compare the plan with, batch for batch; where
+            they differ, the report says which change of the plan makes them equal.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
+            compute is time then, also in the speed-up of a change.
+        cost_per_hour: of one such device.
+        settings: fields of `batchstat.Settings` that it does not have, such as `world_size=8`;
+            others override it.
+
+    Example:
+        >>> report = batchstat.preflight("sample_data/sft.yaml", world_size=4)
+        >>> report.total_steps, report.warmup_steps
+        (12, 1)
+        >>> report.changes.star.row.label
+        'bucketed:distribute=balanced'
+
+    Raises:
+        OptionError: a configuration with an unknown key, an invalid value, or one whose batches are
+            not modelled.
+        InputError: a configuration, corpus or tokenizer that is not available, or a calibration of
+            another dtype or gradient checkpointing than the configuration trains with.
+    """
+    if not isinstance(config, str | Path):  # a Trainer or a loader
+        observed = observe(config, settings, steps, pad_token_id)
+        device = device_of(observed.setup, calibration, cost_per_hour)
+        report = report_on(observed, device, recording)
+        if observed.is_main:
+            show(report)
+        return report
+    setup = read_setup(config, framework)
+    device = device_of(setup, calibration, cost_per_hour)
+    if not isinstance(corpus, Profile):
+        # Without a corpus, `profile_keywords` takes the one that the configuration names.
+        given_corpus = {} if corpus is None else {"corpus": corpus}
+        corpus = count(**profile_keywords(setup, **given_corpus))
+    overriding = cast("Mapping[str, Any]", settings)
+    return report_on_setup(setup, corpus, overriding, device, recording=recording)
+
+
+@arguments_named()
+def record(
+    output: str | Path | None = None, *, dry_run: bool = False, steps: int | None = None
+) -> LiveRecording:
+    """Record the batches that are trained in a block, as `run` does for a command; or those of a
+    Trainer of transformers or Lightning, as a callback.
+
+    What it replaces in torch and transformers is put back at the end. The report is printed by the
+    first rank. A callback also prints a line at the end of each epoch, and logs `padding_ratio` and
+    `speed_up` by the trainer's own logger. transformers tells no callback of an error in `train`:
+    what was replaced then stays until the same callback records again.
+
+    Args:
+        output: folder of the recording, by default `batchstat-results/run`, which is replaced.
+        dry_run: an epoch of batches without training, then leave the block.
+        steps: after how many optimizer steps to leave the block; by default it is not left.
+
+    Returns:
+        What a `with` statement takes, for which it is a `Run`, and `Trainer(callbacks=[…])` of a
+        library that was imported before. When it records again, as in a second `train`, it replaces
+        its recording.
+
+    Raises:
+        OptionError: when it begins: several ranks that cannot wait for each other yet; `dry_run` or
+            `steps` of a callback.
+        InputError: when it begins: a folder that cannot be written or holds another recording.
+
+    Warns:
+        UserWarning: nothing was recorded, or nothing that can be described.
+
+    Example:
+        >>> with batchstat.record("my-run") as run:  # doctest: +SKIP
+        ...     trainer.train()
+        >>> trainer = Trainer(model, args, callbacks=[batchstat.record()])  # doctest: +SKIP
+    """
+    return live_recording(output, dry_run, steps, show)
 
 
 def show(report: Preflight) -> None:
@@ -42,6 +160,8 @@ def show(report: Preflight) -> None:
     """
     if not isinstance(report, Preflight):
         raise OptionError(f"report={short(report)}", "must be what batchstat.preflight returned")
+    from rich.console import Console  # which a training that is recorded loads at its end
+
     screen = screen_of(report)
     console = Console(highlight=False)
     # In a terminal or a notebook, rich knows how wide it is and shows colours.
@@ -57,10 +177,12 @@ def show(report: Preflight) -> None:
         error_console.print(f"warning: {printable(str(warning))}", soft_wrap=True)
 
 
-def screen_of(report: Preflight) -> RenderableType:
+def screen_of(report: Preflight) -> "RenderableType":
     """Return the screen on a report of `batchstat.preflight`, with lines to paste into the user's
     script.
     """
+    from batchstat.render.screens.preflight import preflight_screen
+
     return preflight_screen(report, lambda change: line_of(report, change))
 
 

@@ -1,7 +1,8 @@
-"""`record`: what a part of a program trains on, in a block or as a callback of a trainer."""
+"""What a part of a program trains on, recorded in a block or as a callback of a trainer."""
 
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from batchstat.recording.recorder.watching import record_here
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.preflight import report_on
 from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER, Run, begin_run
+from batchstat.trainers.preflight.report import Preflight
 
 _CALLBACKS = {
     "transformers": "TrainerCallback",
@@ -26,40 +28,19 @@ _CALLBACKS = {
 """The class of each trainer's callbacks, by its module. batchstat imports none of them."""
 
 
-@arguments_named()
-def record(
-    output: str | Path | None = None, *, dry_run: bool = False, steps: int | None = None
+def live_recording(
+    output: str | Path | None,
+    dry_run: bool,
+    steps: int | None,
+    show: Callable[[Preflight], None],
 ) -> "LiveRecording":
-    """Record the batches that are trained in a block, as `run` does for a command; or those of a
-    Trainer of transformers or Lightning, as a callback.
-
-    What it replaces in torch and transformers is put back at the end. The report is printed by the
-    first rank. A callback also prints a line at the end of each epoch, and logs `padding_ratio` and
-    `speed_up` by the trainer's own logger. transformers tells no callback of an error in `train`:
-    what was replaced then stays until the same callback records again.
+    """Return what records, with the classes of the callbacks of all trainers that were imported.
 
     Args:
-        output: folder of the recording, by default `batchstat-results/run`, which is replaced.
-        dry_run: an epoch of batches without training, then leave the block.
-        steps: after how many optimizer steps to leave the block; by default it is not left.
-
-    Returns:
-        What a `with` statement takes, for which it is a `Run`, and `Trainer(callbacks=[…])` of a
-        library that was imported before. When it records again, as in a second `train`, it replaces
-        its recording.
-
-    Raises:
-        OptionError: when it begins: several ranks that cannot wait for each other yet; `dry_run` or
-            `steps` of a callback.
-        InputError: when it begins: a folder that cannot be written or holds another recording.
-
-    Warns:
-        UserWarning: nothing was recorded, or nothing that can be described.
-
-    Example:
-        >>> with batchstat.record("my-run") as run:  # doctest: +SKIP
-        ...     trainer.train()
-        >>> trainer = Trainer(model, args, callbacks=[batchstat.record()])  # doctest: +SKIP
+        output: as in `batchstat.record`, as `dry_run` and `steps` are.
+        dry_run: whether batches are made without training.
+        steps: after how many optimizer steps to leave the block.
+        show: prints the report.
     """
     bases = [
         getattr(sys.modules[module], name)
@@ -67,21 +48,27 @@ def record(
         if module in sys.modules
     ]
     kind = type("LiveRecording", (LiveRecording, *bases), {})
-    made: LiveRecording = kind(output, dry_run, steps)
+    made: LiveRecording = kind(output, dry_run, steps, show)
     return made
 
 
 class LiveRecording:
     """Records this process inside a block, or from the beginning to the end of a training that
-    calls it: methods whose names begin with `on_` are called by trainers. `record` makes it.
+    calls it: methods whose names begin with `on_` are called by trainers.
 
     Attributes:
         run: what it records, or has recorded last; None before.
     """
 
-    def __init__(self, output: str | Path | None, dry_run: bool, steps: int | None) -> None:
-        """Keep the arguments of `record`."""
-        self._output, self._is_dry, self._steps = output, dry_run, steps
+    def __init__(
+        self,
+        output: str | Path | None,
+        dry_run: bool,
+        steps: int | None,
+        show: Callable[[Preflight], None],
+    ) -> None:
+        """Keep the arguments of `live_recording`."""
+        self._output, self._is_dry, self._steps, self._show = output, dry_run, steps, show
         self.run: Run | None = None
         self._recorder: Recorder | None = None  # stays when it is closed
         self._patches = Patches()  # what the recorder has replaced
@@ -89,7 +76,8 @@ class LiveRecording:
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         """Make another with the same arguments, as for a process that a trainer spawns."""
-        return partial(record, self._output, dry_run=self._is_dry, steps=self._steps), ()
+        arguments = (self._output, self._is_dry, self._steps, self._show)
+        return partial(live_recording, *arguments), ()
 
     @arguments_named()
     def __enter__(self) -> Run:
@@ -135,10 +123,8 @@ class LiveRecording:
             return False
         _of_first_rank(None)  # to wait until all ranks have written
         if ranks()[0] == 0:
-            import batchstat
-
             try:
-                batchstat.show(self.run.report)
+                self._show(self.run.report)
             except Exception as problem:  # a warning: what was trained must not be lost
                 warnings.warn(str(Finding("recording/no-report", _said(problem))), stacklevel=2)
         return is_planned

@@ -1,20 +1,16 @@
 """`preflight`: reports what a trainer does to a corpus, by its configuration or its object."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any
 
-from batchstat.calibration.calibration import Calibration
 from batchstat.documents.preflight import SavedTime
 from batchstat.errors import InputError, OptionError
-from batchstat.parameters import checks_keywords
 from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
@@ -23,84 +19,12 @@ from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
-from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import Trainer
-from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.current import CurrentSetup, training_of
-from batchstat.trainers.preflight.device import device_of
-from batchstat.trainers.preflight.observed import Observed, observe
+from batchstat.trainers.preflight.observed import Observed
 from batchstat.trainers.preflight.proof import prove
 from batchstat.trainers.preflight.report import Preflight
-
-
-@checks_keywords(Settings)
-def preflight(
-    config: str | Path | Any,
-    corpus: Profile | str | Path | Sequence[str | Path] | None = None,
-    *,
-    framework: str | None = None,
-    steps: int | None = None,
-    pad_token_id: int | None = None,
-    recording: str | Path | None = None,
-    calibration: Calibration | str | Path | None = None,
-    cost_per_hour: float | None = None,
-    **settings: Unpack[SettingsOptions],
-) -> Preflight:
-    """Report what a trainer does to a corpus: by its configuration, or by its object in Python.
-
-    Of a Trainer, the prepared data set is read, and nothing is trained. Its own loader is read for
-    an epoch instead where it is the user's own, streams, or collates by the user's own function;
-    random numbers are then as they were before. The report of an object is printed too, by the
-    first of its ranks.
-
-    Args:
-        config: a trainer's configuration, a JSON or YAML file, such as one of TRL's `SFTConfig`; a
-            `Trainer`, an `SFTTrainer` or one of a subclass; or a loader of batches, such as a
-            DataLoader.
-        corpus: the corpus of a configuration: its paths, or a profile that is counted as
-            `profile_keywords` says; by default the one that the configuration names.
-        framework: the one that a file is for; by default the one that knows most of its keys.
-        steps: how many steps of a loader to read; by default an epoch.
-        pad_token_id: what pads the batches of a loader, where no mask says so.
-        recording: the folder of a recorded run to compare the plan with, batch for batch; where
-            they differ, the report says which change of the plan makes them equal.
-        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
-            compute is time then, also in the speed-up of a change.
-        cost_per_hour: of one such device.
-        settings: fields of `batchstat.Settings` that it does not have, such as `world_size=8`;
-            others override it.
-
-    Example:
-        >>> report = batchstat.preflight("sample_data/sft.yaml", world_size=4)
-        >>> report.total_steps, report.warmup_steps
-        (12, 1)
-        >>> report.changes.star.row.label
-        'bucketed:distribute=balanced'
-
-    Raises:
-        OptionError: a configuration with an unknown key, an invalid value, or one whose batches are
-            not modelled.
-        InputError: a configuration, corpus or tokenizer that is not available, or a calibration of
-            another dtype or gradient checkpointing than the configuration trains with.
-    """
-    if not isinstance(config, str | Path):  # a Trainer or a loader
-        observed = observe(config, settings, steps, pad_token_id)
-        device = device_of(observed.setup, calibration, cost_per_hour)
-        report = report_on(observed, device, recording)
-        if observed.is_main:
-            import batchstat
-
-            batchstat.show(report)
-        return report
-    setup = read_setup(config, framework)
-    device = device_of(setup, calibration, cost_per_hour)
-    if not isinstance(corpus, Profile):
-        # Without a corpus, `profile_keywords` takes the one that the configuration names.
-        given_corpus = {} if corpus is None else {"corpus": corpus}
-        corpus = count(**profile_keywords(setup, **given_corpus))
-    overriding = cast("Mapping[str, Any]", settings)
-    return report_on_setup(setup, corpus, overriding, device, recording=recording)
 
 
 def report_on(

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from batchstat import record
 from batchstat.recording.recorder.reading import settle
 from batchstat.recording.recording import RecordedBatch, Recording, read_recording
-from batchstat.trainers.preflight.live_recording import record
 from conftest import environment
 from warm_python import WarmPython
 
