@@ -45,7 +45,6 @@ CALLS = {
     "tokenizer": lambda value: batchstat.profile(CORPUS, tokenizer=value),
     "executor": lambda value: batchstat.profile(CORPUS, executor=value),
     "corpus": lambda value: batchstat.profile([value]),
-    "trainer": lambda value: batchstat.compare(LENGTHS, batch_size=2, trainer=value),
     "strategy of balance": lambda value: batchstat.balance(LENGTHS, labels="aabb", strategy=value),
     "sampler": lambda value: batchstat.Settings(sampler=value),
     "framework": lambda value: batchstat.preflight(CONFIG, framework=value),

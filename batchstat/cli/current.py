@@ -1,22 +1,18 @@
-"""The current setup of a command: a strategy, a trainer's own configuration, or a recording."""
+"""The settings that a trainer's own configuration or a recording decides, if it is the current
+setup of a command.
+"""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
-from batchstat.findings import Finding
 from batchstat.storage.shown import as_shown
 
 if TYPE_CHECKING:
-    from batchstat.cli.inputs import Inputs
-    from batchstat.profiling.profile import Profile
     from batchstat.trainers.base.setup import TrainingSetup
-    from batchstat.trainers.preflight.changes import CurrentTraining
-    from batchstat.trainers.preflight.current import CurrentSetup
     from batchstat.trainers.preflight.observed import Observed
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
@@ -79,52 +75,3 @@ def settings_of_recording(
             )
     decided = {**observed.setup.batching.settings, **observed.settings}
     return {key: Setting(value, folder) for key, value in decided.items()}
-
-
-def current_training(inputs: "Inputs", profile: "Profile") -> "CurrentTraining":
-    """Return what the current setup trains on: samples, settings and a strategy or batches.
-
-    A trainer may leave out samples of the corpus, truncate others, and decide settings.
-
-    Args:
-        inputs: the settings in force.
-        profile: the profile of the whole corpus.
-
-    Raises:
-        OptionError: a setting that the recording decides.
-        InputError: the trainer keeps no sample.
-    """
-    from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
-
-    if inputs.setup is None:  # a strategy, which trains on all samples
-        return CurrentTraining(lengths=profile, settings=inputs.settings, row=inputs.current)
-    from batchstat.trainers.preflight.current import training_of, training_of_recording
-
-    # The settings that override the current setup: those in force that are not set by itself.
-    own_keys = inputs.values.keys() - inputs.decided_by_setup
-    overriding = {key: value for key, value in vars(inputs.settings).items() if key in own_keys}
-    if inputs.observed is not None:
-        training = training_of_recording(inputs.observed, overriding)
-        return replace(training, warnings=inputs.observed.warnings)
-    training = training_of(Trainer(setup=inputs.setup, profile=profile, settings=overriding))
-    return replace(training, warnings=tuple(_warnings(inputs, training)))
-
-
-def _warnings(inputs: "Inputs", current: "CurrentSetup") -> Iterator[Finding]:
-    """Yield the warnings of a report on a trainer's configuration."""
-    from batchstat.trainers.preflight.named import setup_warnings
-
-    yield from setup_warnings(current)
-    setup = current.trainer.setup
-    trains_with = setup.corpus.reading.get("tokenizer")
-    counter = current.trainer.profile.tokenizer
-    # Without a corpus, the profile is the one in the results folder, which another tokenizer may
-    # have counted than the one that trains.
-    if inputs.corpus or not trains_with or counter is None:
-        return
-    if Path(trains_with) != Path(counter.name):  # as paths, ./qwen and qwen are equal
-        yield Finding(
-            "tokenizer/other",
-            f"{setup.path.as_posix()} trains with the tokenizer {trains_with}, but "
-            f"{counter.name} counted the profile: pass the corpus, too",
-        )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,13 @@ from batchstat.findings import Finding, known_ids, without_ignored
 from batchstat.gate.limits import DEFAULT_CHECK, Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import DEFAULT_CURRENT, Settings
-from batchstat.storage.addresses import local_path
-from batchstat.trainers.base.named import names_configuration, names_recording
+from batchstat.trainers.base.named import is_current_file
 
 if TYPE_CHECKING:
     from batchstat.planning.strategies.spec import StrategySpec
+    from batchstat.profiling.profile import Profile
     from batchstat.trainers.base.setup import TrainingSetup
+    from batchstat.trainers.preflight.changes import CurrentTraining
     from batchstat.trainers.preflight.observed import Observed
 
 COMMAND_LINE = "the command line"
@@ -109,6 +110,37 @@ class Inputs(CheckSettings):
         if self.observed is not None:  # the source of its samples is its folder
             origins.add(self.observed.profile.corpus.sources[0].path)
         return {key: each.value for key, each in self.values.items() if each.origin in origins}
+
+    def training(self, profile: "Profile") -> "CurrentTraining":
+        """Return what the current setup trains on: samples, settings and a strategy or batches.
+
+        Args:
+            profile: the profile of the whole corpus.
+
+        Raises:
+            OptionError: a setting that the recording decides.
+            InputError: the trainer keeps no sample.
+        """
+        from batchstat.trainers.preflight.named import trained_today
+
+        # The settings in force that the current setup does not decide by itself.
+        own_keys = self.values.keys() - self.decided_by_setup
+        overriding = {key: each for key, each in vars(self.settings).items() if key in own_keys}
+        training = trained_today(self.observed or self.setup or self.current, profile, overriding)
+        # Without a corpus, the profile is the one in the results folder, which another tokenizer
+        # may have counted than the one that trains.
+        if self.setup is None or self.corpus or (counter := profile.tokenizer) is None:
+            return training
+        trains_with = self.setup.corpus.reading.get("tokenizer")
+        # As paths, ./qwen and qwen are equal.
+        if not trains_with or Path(trains_with) == Path(counter.name):
+            return training
+        warning = Finding(
+            "tokenizer/other",
+            f"{self.setup.path.as_posix()} trains with the tokenizer {trains_with}, but "
+            f"{counter.name} counted the profile: pass the corpus, too",
+        )
+        return replace(training, warnings=(*training.warnings, warning))
 
     @property
     def limits_in_force(self) -> list[Limit]:
@@ -249,19 +281,18 @@ def _read_current_setup(
     """
     values = {key: setting.value for key, setting in settings.items()}
     current = values.get("current")
-    if current is None:
+    if current is None or not is_current_file(current):
         return None, None
-    if names_configuration(current):
-        from batchstat.trainers.base.files import read_setup
+    # Imported here: a command whose current setup is a strategy needs none of it.
+    from batchstat.trainers.base.setup import TrainingSetup
+    from batchstat.trainers.preflight.named import read_current
+    from batchstat.trainers.preflight.observed import Observed
 
-        ignored_keys = values.get("ignore_keys") or ()
-        return read_setup(current, values.get("framework"), ignored_keys), None
-    if names_recording(current):
-        from batchstat.trainers.preflight.current import observe_folder
-
-        observed = observe_folder(local_path(current))
-        return observed.setup, observed
-    return None, None
+    read = read_current(current, values.get("framework"), values.get("ignore_keys") or ())
+    if isinstance(read, Observed):
+        return read.setup, read
+    assert isinstance(read, TrainingSetup)
+    return read, None
 
 
 def _flags(options: Options) -> dict[str, Setting]:

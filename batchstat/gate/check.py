@@ -24,7 +24,7 @@ from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
 from batchstat.trainers.base.setup import TrainingSetup
-from batchstat.trainers.preflight.changes import Trainer
+from batchstat.trainers.preflight.changes import CurrentTraining
 from batchstat.trainers.preflight.named import trained_today
 
 
@@ -33,11 +33,10 @@ def check(
     profile: Profile | None,
     limits: Mapping[str, Any] | Sequence[Limit],
     *,
-    current: Row | Path = DEFAULT_CURRENT,
+    current: Row | Path | CurrentTraining = DEFAULT_CURRENT,
     base: Base | str | Path | None = None,
     name: str = DEFAULT_CHECK,
     written: Written | None = None,
-    trainer: Trainer | None = None,
     ignore_keys: Sequence[str] = (),
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
@@ -59,7 +58,6 @@ def check(
         written: returns a change, and the settings or keys that it sets, as the user writes it in
             two parts: what changes in the training, and what in the check to match it; by default
             `key=value`.
-        trainer: the trainer that `current` is of, for changes of its keys.
         ignore_keys: keys of the trainer's configuration that change no data or batches, beside
             those that are known.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it, for
@@ -82,7 +80,7 @@ def check(
     if isinstance(limits, Mapping):
         limits = in_force(read_limits(limits, "limits"), has_base=base is not None)
     require_limits(limits, has_base=base is not None, subject=f"check {name!r} has")
-    trained = trained_today(current, profile, settings, trainer, ignore_keys)
+    trained = trained_today(current, profile, settings, ignore_keys)
     if isinstance(base, str | Path):
         base = load_base(as_path(base), name)
     if trained.trainer is not None:

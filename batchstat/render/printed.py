@@ -16,10 +16,11 @@ from batchstat.render.recipes.writing import literal, refusal
 from batchstat.simulation.compare.changes import Change
 from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.preflight.corpus import profile_keywords
+from batchstat.trainers.preflight.current import training_of_observed, training_of_setup
 from batchstat.trainers.preflight.device import device_of
 from batchstat.trainers.preflight.live_recording import LiveRecording, live_recording
 from batchstat.trainers.preflight.observed import observe
-from batchstat.trainers.preflight.preflight import report_on, report_on_setup
+from batchstat.trainers.preflight.preflight import report_on
 from batchstat.trainers.preflight.report import Preflight
 from batchstat.words import printable, short
 
@@ -89,18 +90,16 @@ def preflight(
     if not isinstance(config, str | Path):  # a Trainer or a loader
         observed = observe(config, settings, steps, pad_token_id)
         device = device_of(observed.setup, calibration, cost_per_hour)
-        report = report_on(observed, device, recording)
+        report = report_on(training_of_observed(observed, {}), device, recording)
         if observed.is_main:
             show(report)
         return report
     setup = read_setup(config, framework)
     device = device_of(setup, calibration, cost_per_hour)
-    if not isinstance(corpus, Profile):
-        # Without a corpus, `profile_keywords` takes the one that the configuration names.
-        given_corpus = {} if corpus is None else {"corpus": corpus}
-        corpus = count(**profile_keywords(setup, **given_corpus))
+    if not isinstance(corpus, Profile | None):
+        corpus = count(**profile_keywords(setup, corpus=corpus))
     overriding = cast("Mapping[str, Any]", settings)
-    return report_on_setup(setup, corpus, overriding, device, recording=recording)
+    return report_on(training_of_setup(setup, corpus, overriding), device, recording)
 
 
 @arguments_named()

@@ -21,6 +21,7 @@ from batchstat.simulation.balance.balance import (
 )
 from batchstat.simulation.balance.report import BalanceReport
 from batchstat.simulation.device import as_device
+from batchstat.trainers.preflight.changes import CurrentTraining
 from batchstat.trainers.preflight.named import trained_today
 
 
@@ -31,7 +32,7 @@ def balance(
     labels: Iterable[object] | None = None,
     samplers: Sequence[str] | str = DEFAULT_SAMPLERS,
     strategy: str | StrategySpec | None = None,
-    current: str | StrategySpec | Path | None = None,
+    current: str | StrategySpec | Path | CurrentTraining | None = None,
     epochs: int = DEFAULT_EPOCHS,
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,

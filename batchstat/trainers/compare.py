@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
-from batchstat.errors import OptionError
 from batchstat.parameters import checks_keywords
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -19,9 +18,8 @@ from batchstat.simulation.compare.compare import comparison_of
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import as_device
-from batchstat.trainers.preflight.changes import Trainer, changes_of_name
+from batchstat.trainers.preflight.changes import CurrentTraining, changes_of_name
 from batchstat.trainers.preflight.named import trained_today
-from batchstat.words import short
 
 
 @checks_keywords(Settings)
@@ -30,8 +28,7 @@ def compare(
     *,
     labels: Iterable[object] | None = None,
     strategies: Sequence[Row] | str | None = None,
-    current: Row | Path | None = None,
-    trainer: Trainer | None = None,
+    current: Row | Path | CurrentTraining | None = None,
     model: CostModel | str | None = None,
     seeds: int = 1,
     subsample: float | None = None,
@@ -54,8 +51,6 @@ def compare(
             batches as in `strategies`; or a trainer's configuration, such as `sft.yaml`, or the
             folder of a recording, whose samples are then those of all rows. Its batch size sets the
             budget. By default the first row of `static`, else the first row.
-        trainer: the trainer that `current` is of, for changes of its keys; by default the one that
-            `current` names, with its defaults.
         model: the transformer whose compute is estimated for each row: its shape, or what
             `load_model` takes, such as `llama-3-8b`.
         seeds: number of seeds to try, counting up from that of the settings; the rows show the
@@ -78,13 +73,11 @@ def compare(
         OptionError: a setting, strategy or parameter that is wrong by itself.
         InputError: no samples, the settings leave none, or a calibration that cannot be used.
     """
-    if not isinstance(trainer, Trainer | None):
-        raise OptionError(f"trainer={short(trainer)}", "must be a Trainer: leave it out")
     if isinstance(current, str) and not isinstance(strategies, str | None):
         # `current` may be the name of a row ("mine", batches): it stands for these batches.
         batches_by_name = {row[0]: row for row in strategies if isinstance(row, tuple)}
         current = batches_by_name.get(current, current)
-    today = trained_today(current, lengths, settings, trainer)
+    today = trained_today(current, lengths, settings)
     shape = as_model(model)
     if today.strategies is not None:
         # Batches of an encoder and a decoder are compared with no strategy: it would pad one side.

@@ -79,9 +79,9 @@ def measure(
                 "leave lengths, steps and pad_token_id out",
             )
         # Imported here, since it loads the readers of corpora, which given batches do not need.
-        from batchstat.trainers.preflight.current import observe_folder, training_of_recording
+        from batchstat.trainers.preflight.current import observe_folder, training_of_observed
 
-        run = training_of_recording(observe_folder(local_path(batches)), settings)
+        run = training_of_observed(observe_folder(local_path(batches)), settings)
         device = as_device(calibration, cost_per_hour, shape, run.settings)
         return simulate(run.samples.profile, run.row, run.settings, device, shape).row
     wanted = Settings(**settings)

@@ -13,7 +13,6 @@ from typing import Any
 from batchstat._version import __version__
 from batchstat.cli.checks.run import profile_of_check
 from batchstat.cli.configuration import KEYS, Setting, configuration_file
-from batchstat.cli.current import current_training
 from batchstat.cli.device import read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
@@ -154,7 +153,7 @@ def _measured(revision: Revision, options: Options, name: str) -> dict[str, Any]
         # Paths of the configuration may be absolute, or lead out of the repository.
         inputs = read_inputs(options, replace(check, values=_moved(revision, check.values)))
         inputs = replace(inputs, values=_moved(revision, inputs.values))
-        training = current_training(inputs, profile_of_check(inputs))
+        training = inputs.training(profile_of_check(inputs))
         row = training.row or StrategySpec.of(DEFAULT_CURRENT)
         read = (training.settings, inputs.limits_in_force, read_device(inputs))
         measured = measure_report(training.profile, row, *read)

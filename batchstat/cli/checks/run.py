@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from batchstat.cli.current import current_training
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
@@ -79,22 +78,20 @@ def run_check(inputs: Inputs, base_of: Callable[[Inputs], Base | None]) -> Check
     try:
         base = base_of(inputs)
         profile = profile_of_check(inputs)
-        training = current_training(inputs, profile)
+        training = inputs.training(profile)
         samples = training.profile  # without those that a trainer leaves out
         all_kept = len(samples) == len(profile)
         checked = check(
-            samples,
+            None,
             inputs.limits_in_force,
-            current=training.row or DEFAULT_CURRENT,
+            current=training,
             base=base,
             name=inputs.name,
             # Called where a limit fails: returns what the user writes to make a change.
             written=partial(lines_of_remedy, inputs, samples, all_kept=all_kept),
-            trainer=training.trainer,
             **device_keywords(inputs),
-            **asdict(training.settings),
         )
-        findings = [*_input_findings(inputs, profile), *training.warnings, *checked.warnings]
+        findings = [*_input_findings(inputs, profile), *checked.warnings]
         if base is not None and base.check is None:
             nothing = f"{base.name} has nothing to compare with: {base.why}"
             findings.insert(0, Finding("check/no-base", nothing))

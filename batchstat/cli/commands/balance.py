@@ -1,6 +1,6 @@
 """batchstat balance: compare samplers that balance classes."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from batchstat.cli.device import Calibrated, device_keywords, read_device
 from batchstat.cli.options import Options, takes
@@ -73,7 +73,6 @@ class Strategy(Current):
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
@@ -103,19 +102,15 @@ def command(options: Options) -> None:
         strategy.checked(replace(settings, sampler=sampler))
     read_device(inputs)  # raises for a bad calibration; `balance` reads it again
     found = find_profile(inputs)
-    training = current_training(inputs, found.profile)
-    shared_settings = asdict(training.settings)
-    del shared_settings["sampler"]  # each row has its own
+    training = inputs.training(found.profile)
     report = balance(
-        training.profile,
+        current=training,
         samplers=samplers,
         strategy=strategy,
         epochs=requested.epochs,
         **device_keywords(inputs),
-        **shared_settings,
     )
-    warnings = (*found.warnings, *training.warnings, *report.warnings)
-    report = replace(report, warnings=inputs.shown(warnings))
+    report = replace(report, warnings=inputs.shown((*found.warnings, *report.warnings)))
 
     def compare_command(sampler: str) -> str:
         """Return the command line that compares batching strategies under a sampler. Screen and

@@ -1,6 +1,6 @@
 """batchstat compare: simulate an epoch with each strategy, on one corpus or several."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,7 +124,6 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
         check: the settings of one check of the configuration; None for what all checks share.
     """
     from batchstat.calibration.cost_model import as_model
-    from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import line_of_change
     from batchstat.cli.profiles import find_profile
@@ -139,20 +138,17 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     model = as_model(inputs.get("model"))
     read_device(inputs, model)  # raises for a bad calibration; `compare` reads it again
     found = find_profile(inputs)
-    training = current_training(inputs, found.profile)
+    training = inputs.training(found.profile)
     samples = training.profile  # without those that a trainer leaves out
     comparison = compare(
-        samples,
         strategies=_rows_to_compare(inputs, strategies, training, every=table.every),
-        current=training.row,
-        trainer=training.trainer,
+        current=training,
         model=model,
         seeds=table.seeds,
         subsample=share,
         **device_keywords(inputs),
-        **asdict(training.settings),
     )
-    warnings = inputs.shown((*found.warnings, *training.warnings, *comparison.warnings))
+    warnings = inputs.shown((*found.warnings, *comparison.warnings))
     comparison = replace(comparison, warnings=warnings)
     all_kept = len(samples) == len(found.profile)
     # A function that returns the line to paste for a change, which screen and page suggest.

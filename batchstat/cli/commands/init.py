@@ -56,7 +56,6 @@ class Corpus:
 )
 def command(options: Options) -> None:
     from batchstat.cli.configuration import CheckSettings
-    from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
     from batchstat.corpus.files.sources import STANDARD_INPUT
@@ -85,7 +84,7 @@ def command(options: Options) -> None:
     path, old_text = _configuration_file()
     whole_profile = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
     # What is trained today: samples, settings, and a strategy or batches.
-    training = current_training(inputs, whole_profile)
+    training = inputs.training(whole_profile)
     inputs.warn(*training.warnings)
     samples = training.profile  # without those that a trainer leaves out
     candidates = simulate_candidates(

@@ -42,13 +42,14 @@ def command(options: Options) -> None:
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
-    from batchstat.trainers.preflight.current import observe_folder
+    from batchstat.trainers.preflight.current import observe_folder, training_of_observed
     from batchstat.trainers.preflight.preflight import report_on
     from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
 
     inputs = read_inputs(options, check=read_ignored())
     # The report is made again from the recorded batches; run has printed it once.
-    report = report_on(observe_folder(options.read(Recorded).recording or DEFAULT_FOLDER))
+    observed = observe_folder(options.read(Recorded).recording or DEFAULT_FOLDER)
+    report = report_on(training_of_observed(observed, {}))
     report = replace(report, ignored=inputs.get("ignore", ()))
     if options.read(Report).as_json:
         emit(to_text(preflight_document(report)))

@@ -78,7 +78,8 @@ def command(options: Options) -> None:
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.screens.preflight import preflight_screen
     from batchstat.trainers.base.files import read_setup
-    from batchstat.trainers.preflight.preflight import report_on_setup
+    from batchstat.trainers.preflight.current import training_of_setup
+    from batchstat.trainers.preflight.preflight import report_on
 
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:
@@ -91,13 +92,9 @@ def command(options: Options) -> None:
         raise InputError(setup.no_corpus)
     device = read_device(inputs)
     found = find_profile(inputs)
-    report = report_on_setup(
-        setup,
-        found.profile,
-        given={k: value for k, value in vars(inputs.settings).items() if k in options.given},
-        device=device,
-        recording=trainer.recording,
-    )
+    overriding = {k: value for k, value in vars(inputs.settings).items() if k in options.given}
+    training = training_of_setup(setup, found.profile, overriding)
+    report = report_on(training, device, trainer.recording)
     report = replace(report, noted=found.warnings, ignored=inputs.get("ignore", ()))
     # The next command to suggest is `batchstat compare`, with the options given here that it takes
     # as well: the corpus, and what these records declare.

@@ -1,18 +1,23 @@
-"""The current setup: what is trained on a corpus, by a strategy, a trainer's own configuration, its
-object, a loader or a recording.
+"""The current setup: what is trained on a corpus, by a trainer's own configuration, its object, a
+loader or a recording.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from batchstat.errors import OptionError
+from batchstat.findings import Finding
 from batchstat.planning.settings import Settings
+from batchstat.profiling.build import profile as count
+from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import read_recording
 from batchstat.simulation.compare.named_rows import ParsedRow
 from batchstat.trainers.base.samples import TrainedSamples
+from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
+from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.observed import WITHOUT_LABELS, Observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.samples import ALL_TRAINED, samples_and_settings
@@ -34,6 +39,30 @@ class CurrentSetup(CurrentTraining):
     trainer: Trainer
 
 
+def training_of_setup(
+    setup: TrainingSetup, lengths: object, settings: Mapping[str, Any]
+) -> CurrentSetup:
+    """Return what a trainer's configuration trains on.
+
+    Args:
+        setup: what the configuration means.
+        lengths: the profile of its corpus; None for the corpus that it names.
+        settings: fields of `batchstat.Settings` that override it.
+
+    Raises:
+        OptionError: lengths without their corpus, or settings that contradict each other.
+        InputError: a corpus that cannot be read, or of which the trainer keeps no sample.
+    """
+    if lengths is None:
+        lengths = count(**profile_keywords(setup))
+    if not isinstance(lengths, Profile):
+        # Lengths alone do not say what a trainer drops, or which records it holds out.
+        raise OptionError(
+            f"{setup.path.as_posix()}: which samples it keeps is unknown", "pass a profile"
+        )
+    return training_of(Trainer(setup=setup, profile=lengths, settings=settings))
+
+
 def training_of(trainer: Trainer) -> CurrentSetup:
     """Return what a trainer trains on: the samples that it keeps, settings, and a strategy or
     batches.
@@ -50,43 +79,61 @@ def training_of(trainer: Trainer) -> CurrentSetup:
     if observed is not None and observed.batches is not None:
         # The batches that were seen, instead of those that a strategy would make.
         row = (observed.kind, observed.batches)
+    warnings = _setup_warnings(trainer, samples) if observed is None else observed.warnings
     return CurrentSetup(
         lengths=samples.profile,
         samples=samples,
         settings=settings,
         row=row,
         trainer=trainer,
+        warnings=tuple(warnings),
         # A batch of an encoder and a decoder has two widths, of which a strategy plans one: no
         # strategy can be compared with it.
         strategies=() if observed is not None and observed.has_decoder else None,
     )
 
 
+def _setup_warnings(trainer: Trainer, samples: TrainedSamples) -> Iterator[Finding]:
+    """Yield the warnings of a report whose current setup is a trainer's configuration."""
+    setup, in_corpus = trainer.setup, len(trainer.profile)
+    config, left_out = setup.path.as_posix(), in_corpus - len(samples.profile)
+    if setup.assumption:
+        yield Finding("config/unknown-keys", f"{config}: {setup.assumption}")
+    yield from samples.warnings
+    if left_out:
+        yield Finding(
+            "lost/left-out",
+            f"{config} leaves out {left_out:,} of {in_corpus:,} samples: batchstat preflight says "
+            "why",
+        )
+
+
 _DECIDED = ("world_size", "gradient_accumulation_steps", "max_length", "overflow")
 """Settings that are facts of a recording, and cannot be changed afterwards."""
 
 
-def training_of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
-    """Return what a recorded run trained on.
+def training_of_observed(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
+    """Return what a trainer's object, a loader or a recorded run trains on.
 
     Args:
-        observed: the run.
-        settings: fields of `batchstat.Settings` for the strategies that the run is compared with.
+        observed: the object, the loader or the run.
+        settings: fields of `batchstat.Settings` for the strategies that it is compared with.
 
     Raises:
         OptionError: another value for a setting that the recording decides, or settings that
             contradict each other.
     """
     setup, profile = observed.setup, observed.profile
-    recorded = vars(Settings(**{**setup.batching.settings, **observed.settings}))
-    # The user may repeat the value of the recording for these, but not change it.
-    for key in _DECIDED:
-        if key in settings and settings[key] != recorded[key]:
-            raise OptionError(
-                f"{key}={short(settings[key])}: {profile.corpus.sources[0].path} was recorded with "
-                f"{short(recorded[key])}",
-                "leave it out, or record a run that has it",
-            )
+    if settings:
+        recorded = vars(Settings(**{**setup.batching.settings, **observed.settings}))
+        # The user may repeat the value of the recording for these, but not change it.
+        for key in _DECIDED:
+            if key in settings and settings[key] != recorded[key]:
+                raise OptionError(
+                    f"{key}={short(settings[key])}: {profile.corpus.sources[0].path} was recorded "
+                    f"with {short(recorded[key])}",
+                    "leave it out, or record a run that has it",
+                )
     merged = {**observed.settings, **settings}
     return training_of(Trainer(setup=setup, profile=profile, settings=merged, observed=observed))
 
@@ -97,7 +144,7 @@ def observe_folder(folder: Path) -> Observed:
     Raises:
         InputError: a folder without a recording, or a recording that cannot be described.
     """
-    observed = observe_recording(read_recording(folder), {})
+    observed = observe_recording(read_recording(folder))
     # Its samples are in no file: reports show the name of the folder in place of one.
     corpus = observed.profile.corpus
     source = replace(corpus.sources[0], path=folder.as_posix())

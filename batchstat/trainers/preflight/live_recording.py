@@ -15,6 +15,7 @@ from batchstat.recording.recorder.log import ranks
 from batchstat.recording.recorder.patches import Patches
 from batchstat.recording.recorder.recorder import Recorder, Stopped
 from batchstat.recording.recorder.watching import record_here
+from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.preflight import report_on
 from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER, Run, begin_run
@@ -215,7 +216,7 @@ class LiveRecording:
             for rank in recording.ranks
         ]
         epoch = replace(recording, ranks=[rank for rank in ranks_of_epoch if rank.batches])
-        report = report_on(observe_recording(epoch, {}))
+        report = report_on(training_of_observed(observe_recording(epoch), {}))
         padding_ratio, best = report.simulation.row.counts.padding_ratio, report.changes.star
         line, numbers = f"{padding_ratio:.1%} padding", {"batchstat/padding_ratio": padding_ratio}
         if best is not None:

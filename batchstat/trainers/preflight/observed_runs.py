@@ -1,6 +1,6 @@
 """What a recorded command trained on: its samples, and its batches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,8 @@ from batchstat.trainers.preflight.observed import (
 from batchstat.words import counted
 
 
-def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Observed:
+def observe_recording(recording: Recording) -> Observed:
     """Return what a recorded command trained on in its first epoch.
-
-    Args:
-        recording: what its processes have written.
-        settings: fields of `batchstat.Settings` that override those of the recording.
 
     Raises:
         InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
@@ -41,22 +37,22 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
         name = f"{name} (run)"
     trainer = None if first.trainer is None else trainer_of(first.trainer)
     setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
-    recorded_settings: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "max_length": int(batches.collated.samples.lengths.max()),
         "world_size": len(recording.ranks),
         "gradient_accumulation_steps": batches.per_step,
         "loss": _loss_of(recording, trainer),
     }
     if recording.wait is not None:  # else what the arguments of its Trainer say
-        recorded_settings["wait"] = recording.wait
+        settings["wait"] = recording.wait
     # The trainer's collator pads to a multiple of this number.
     if first.trainer is not None and first.trainer["multiple"] > 1:
-        recorded_settings["pad_to_multiple_of"] = first.trainer["multiple"]
+        settings["pad_to_multiple_of"] = first.trainer["multiple"]
     return observe_batches(
         batches.collated,
         kind=name,
         setup=setup,
-        settings={**recorded_settings, **settings},
+        settings=settings,
         trainer=trainer,
         warnings=tuple(_warnings(recording, batches)),
         run=run_facts(recording),

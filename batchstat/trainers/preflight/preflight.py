@@ -1,9 +1,7 @@
 """`preflight`: reports what a trainer does to a corpus, by its configuration or its object."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from batchstat.documents.preflight import SavedTime
 from batchstat.errors import InputError, OptionError
@@ -11,7 +9,6 @@ from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.profiling.profile import Profile
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
 from batchstat.simulation.compare.changes import Change
@@ -19,21 +16,19 @@ from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
-from batchstat.trainers.base.setup import TrainingSetup
-from batchstat.trainers.preflight.changes import Trainer
-from batchstat.trainers.preflight.current import CurrentSetup, training_of
+from batchstat.trainers.preflight.current import CurrentSetup
 from batchstat.trainers.preflight.observed import Observed
 from batchstat.trainers.preflight.proof import prove
 from batchstat.trainers.preflight.report import Preflight
 
 
 def report_on(
-    observed: Observed, device: Device | None = None, recording: str | Path | None = None
+    current: CurrentSetup, device: Device | None = None, recording: str | Path | None = None
 ) -> Preflight:
-    """Return the report on what was observed of an object or a run.
+    """Return the report on what is trained today.
 
     Args:
-        observed: what trains.
+        current: what a configuration, an object or a recording trains on.
         device: the calibrated device that trains.
         recording: the folder of a recorded run to compare it with.
 
@@ -41,37 +36,11 @@ def report_on(
         OptionError: settings that contradict each other.
         InputError: no samples are left, or the recording cannot be described.
     """
-    return report_on_setup(
-        observed.setup, observed.profile, observed.settings, device, observed, recording
-    )
-
-
-def report_on_setup(
-    setup: TrainingSetup,
-    profile: Profile,
-    given: Mapping[str, Any],
-    device: Device | None,
-    observed: Observed | None = None,
-    recording: str | Path | None = None,
-) -> Preflight:
-    """Return the report on a configuration that was read, or on what was observed.
-
-    Args:
-        setup: what the configuration, or the arguments of the object, mean.
-        profile: the corpus, before the trainer leaves out any of it.
-        given: fields of `batchstat.Settings` that override it.
-        device: the calibrated device that trains.
-        observed: the object, the loader or the recording; None for a configuration.
-        recording: the folder of a recorded run to compare it with.
-
-    Raises:
-        OptionError: settings that contradict each other.
-        InputError: no samples are left, or the recording cannot be described.
-    """
-    current = training_of(Trainer(setup=setup, profile=profile, settings=given, observed=observed))
+    trainer = current.trainer
+    setup, observed = trainer.setup, trainer.observed
     if device is not None:  # gradients stay in its memory between accumulated batches
         device = device.accumulating(current.settings.gradient_accumulation_steps)
-    candidates = _simulate(setup, current, device)
+    candidates = _simulate(current, device)
     row = candidates.changes.current  # the results of the current setup
     basis = row.request.settings
     shares = candidates.epochs.of(basis)  # the samples of an epoch, and of each rank
@@ -82,7 +51,7 @@ def report_on_setup(
     return Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
-        profile=profile,
+        profile=trainer.profile,
         samples=current.samples,
         simulation=Simulation(basis, row, warnings, device),
         changes=candidates.changes,
@@ -103,7 +72,7 @@ def _saved_time(observed: Observed, current: CurrentSetup, best: Change | None) 
         return None
     # The run's own times as a calibration, with which all candidates are simulated again.
     device = Device(calibration=times).accumulating(current.settings.gradient_accumulation_steps)
-    timed = _simulate(observed.setup, current, device)
+    timed = _simulate(current, device)
     changed = next((tried.row for tried in timed.tried if tried.row.label == best.row.label), None)
     before = timed.changes.current.on_device.seconds
     if changed is None or changed.on_device.seconds is None or before is None:
@@ -117,7 +86,7 @@ def _saved_time(observed: Observed, current: CurrentSetup, best: Change | None) 
     )
 
 
-def _simulate(setup: TrainingSetup, current: CurrentSetup, device: Device | None) -> Candidates:
+def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
     """Simulate an epoch of the current setup and what would help. An error of the settings names
     the keys of the user's own configuration: `per_device_train_batch_size`, not `batch_size`.
     """
@@ -131,7 +100,7 @@ def _simulate(setup: TrainingSetup, current: CurrentSetup, device: Device | None
             device=device,
         )
     except (InputError, OptionError) as error:
-        error.args = tuple(map(setup.with_own_keys, error.args))
+        error.args = tuple(map(current.trainer.setup.with_own_keys, error.args))
         raise
 
 

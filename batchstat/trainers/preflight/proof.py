@@ -22,7 +22,7 @@ from batchstat.trainers.preflight.current import (
     CurrentSetup,
     observe_folder,
     training_of,
-    training_of_recording,
+    training_of_observed,
 )
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted
@@ -63,7 +63,7 @@ def prove(setup: CurrentSetup, folder: Path) -> Proof:
     Raises:
         InputError: no recording, or one that cannot be described.
     """
-    recorded = _batches(_planned(training_of_recording(observe_folder(folder), {})))
+    recorded = _batches(_planned(training_of_observed(observe_folder(folder), {})))
     proof = _compare(folder, _batches(_planned(setup)), recorded)
     if proof.is_equal:
         return proof

@@ -14,6 +14,7 @@ from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recording import Recording, read_recording
 from batchstat.shown_addresses import without_secrets
 from batchstat.storage.addresses import local_path
+from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.preflight import report_on
 from batchstat.trainers.preflight.report import Preflight
@@ -62,7 +63,7 @@ class Run:
             InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
                 described.
         """
-        return report_on(observe_recording(self.recording, {}))
+        return report_on(training_of_observed(observe_recording(self.recording), {}))
 
 
 @arguments_named()

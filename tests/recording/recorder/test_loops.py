@@ -10,6 +10,7 @@ import pytest
 
 import batchstat
 from batchstat.recording.recording import Recording
+from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.preflight import report_on
 from conftest import needs
@@ -278,7 +279,7 @@ def test_epochs_are_told_apart(workers, tmp_path):
                     model(ids)
 
     found = recorded(tmp_path / "run", loop)
-    report = report_on(observe_recording(found, {}))
+    report = report_on(training_of_observed(observe_recording(found), {}))
     assert report.simulation.row.counts.batches == 10
     assert any("3 epochs were recorded" in each.message for each in report.warnings)
     for batch in found.ranks[0].batches:

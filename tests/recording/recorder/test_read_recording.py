@@ -14,6 +14,7 @@ from batchstat.recording.recorder.lines import part_of, read_of
 from batchstat.recording.recorder.log import FORMAT
 from batchstat.recording.recorder.reading import read_batch
 from batchstat.recording.recording import read_recording
+from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.preflight import report_on
 from written import batch, begin, step, write
@@ -62,7 +63,9 @@ def test_ranks_whose_steps_differ_are_said(tmp_path):
 
 def test_ranks_that_were_not_seen_are_said(tmp_path):
     lines = [begin(1, 4), batch(0, 3, 5), step(0), batch(1, 4, 4), step(1)]
-    report = report_on(observe_recording(read_recording(write(tmp_path, lines)), {}))
+    report = report_on(
+        training_of_observed(observe_recording(read_recording(write(tmp_path, lines))), {})
+    )
     messages = [warning.message for warning in report.warnings]
     assert any(each.startswith("1 of 4 ranks were recorded") for each in messages)
     assert any("an estimate from 4 recorded rows" in each for each in messages)
@@ -80,7 +83,9 @@ def test_a_sample_is_counted_once_where_its_number_is_known(tmp_path):
     for place, sizes in enumerate([(2, 3), (4, 5), (1, 2)]):
         made = batch(place, *sizes, 6, epoch=0, numbers=[[2 * place, 2 * place + 1, 9]])
         lines += [made, step(place)]
-    report = report_on(observe_recording(read_recording(write(tmp_path, lines)), {}))
+    report = report_on(
+        training_of_observed(observe_recording(read_recording(write(tmp_path, lines))), {})
+    )
     assert len(report.samples.profile) == 7
     counts = report.simulation.row.counts
     assert (counts.samples, counts.total_tokens) == (9, 3 * 3 * 6)
@@ -107,7 +112,7 @@ def test_samples_are_in_the_sequence_of_training(tmp_path):
     lengths = found.collated.samples.lengths.tolist()
     assert lengths == [n for place in range(6) for n in (12 - 2 * place, 13 - 2 * place)]
     assert found.collated.batches.turns.tolist() == [[0, 1], [2, 3], [4, 5]]
-    report = report_on(observe_recording(recording, {}))
+    report = report_on(training_of_observed(observe_recording(recording), {}))
     assert report.simulation.row.counts.total_tokens == 6 * 2 * 30
     [same] = [change for change in report.changes.ranked if change.line]
     assert same.row.counts.total_tokens == longest
