@@ -92,7 +92,10 @@ def _find_text_column(
     # ids or an object with texts: there it may be a source or a class.
     usual_inside = [name for name in inside.texts if name.rpartition(".")[2].lower() in TEXT_NAMES]
     others = bool(chats or usual_inside) or _TOKENS_NAME in names
-    if len(candidates) != 1 or others or _names_no_text(candidates[0]):
+    is_other = len(candidates) == 1 and (
+        candidates[0].lower() in _OTHER_NAMES or candidates[0].lower().endswith(("_id", "_label"))
+    )
+    if len(candidates) != 1 or others or is_other:
         candidates = [name for name in candidates if name.lower() in TEXT_NAMES]
     # `prompt` is a usual name of texts, but beside `completion`, or the two answers of preference
     # data, it is only a part of the sample.
@@ -145,13 +148,6 @@ def _remedy_of_answers(answers: Sequence[str], texts: Sequence[str]) -> str:
     return remedy + (f", or {answers[1]}" if len(answers) > 1 else "")
 
 
-def _names_no_text(name: str) -> bool:
-    """Return whether a column has the name of a label or an id, and so is not taken for the text
-    unless it is named.
-    """
-    return name.lower() in _OTHER_NAMES or name.lower().endswith(("_id", "_label"))
-
-
 def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> None:
     """Raise InputError unless the column is among the names of the file, and only once.
 
@@ -177,12 +173,11 @@ def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> No
 
 def _listed(names: Sequence[str]) -> str:
     # A first row of data may be taken for names: a text of any length.
-    shown = ", ".join(map(_shortened, names[:20])) if names else "no columns"
+    shown = ", ".join(
+        name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…" for name in names[:20]
+    )
+    shown = shown or "no columns"
     return f"{shown}, … {len(names) - 20} more" if len(names) > 20 else shown
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
 
 
 def _first_row_hint(path: str, names: Sequence[str]) -> str:

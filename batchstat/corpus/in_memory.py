@@ -150,7 +150,10 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
         values_of: dict[str, Column] = {
             column: _values(part.iloc[:, names.index(column)])
             if column in names
-            else _values_inside(part.iloc[:, names.index(column.partition(".")[0])], column)
+            else [  # what the objects of a column have at a dotted name, or null
+                nested(value, column.partition(".")[2])
+                for value in part.iloc[:, names.index(column.partition(".")[0])]
+            ]
             for column in columns.all
         }
         # Only Arrow's values can be too large: Python's objects are in memory already.
@@ -160,12 +163,6 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
             slices = {column: values[start:stop] for column, values in values_of.items()}
             # A table has no bytes on disk: the position, for progress, counts records.
             yield Chunk(slices, columns, position=first + stop)
-
-
-def _values_inside(series: Any, column: str) -> Column:
-    """Return what the objects of a column have at a dotted name; null where they have nothing."""
-    path = column.partition(".")[2]
-    return [nested(value, path) for value in series]
 
 
 def _is_deep(value: object) -> bool:

@@ -165,7 +165,8 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
         head = (data.head if isinstance(data, LongLine) else data)[:_PROBE_BYTES]
         if offset == 0 and _is_utf16(head):
             # Much of such a file would be valid UTF-8, and read as text full of NULs.
-            raise InputError(f"{opened.path} is UTF-16", f"pass --encoding {_utf16_name(head)}")
+            ending = "" if head.startswith(_UTF16) else "-be" if head[0] == 0 else "-le"
+            raise InputError(f"{opened.path} is UTF-16", f"pass --encoding utf-16{ending}")
         if offset == 0 and (fault := fault_of_text(head)):
             raise InputError(f"{opened.path} is {fault}")
         if isinstance(data, LongLine):
@@ -191,13 +192,6 @@ def _is_utf16(data: bytes) -> bool:
     # More than 2 as well, so that a few NULs in a short text do not count.
     is_latin = fewer_nuls == 0 and more_nuls > max(2, 3 * len(even_bytes) // 4)
     return is_latin or data.startswith(_UTF16)
-
-
-def _utf16_name(head: bytes) -> str:
-    """Return the name of the UTF-16 that a file begins with, by its byte-order mark or its NULs."""
-    if head.startswith(_UTF16):
-        return "utf-16"
-    return "utf-16-be" if head[0] == 0 else "utf-16-le"
 
 
 def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:

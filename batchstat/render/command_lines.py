@@ -118,22 +118,18 @@ def configuration_toml(
 
 
 def toml_line(key: str, value: Any) -> str:
-    """Return the line of a TOML table that sets a key."""
-    return f"{key} = {_toml_value(value)}"
+    """Return the line of a TOML table that sets a key. A tuple of several items is a list; of a
+    single one, it is that item.
+    """
+    if isinstance(value, tuple) and len(value) != 1:
+        written = f"[{', '.join(toml_text(str(each)) for each in value)}]"
+    elif isinstance(value, int):
+        written = str(value).lower()  # of a bool: true, false
+    else:
+        written = toml_text(str(value[0] if isinstance(value, tuple) else value))
+    return f"{key} = {written}"
 
 
 def toml_text(value: str) -> str:
     """Return a TOML string: JSON's, except that TOML also requires DEL to be escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _toml_value(value: Any) -> str:
-    """Return a value as TOML: whole numbers and booleans as they are, anything else as text. A
-    tuple of several items is a list; of a single one, it is that item.
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        parts = [toml_text(str(each)) for each in value]
-        return parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
-    return str(value) if isinstance(value, int) else toml_text(str(value))

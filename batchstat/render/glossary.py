@@ -214,7 +214,9 @@ def entries() -> Iterator[Entry]:
         yield Entry(name, "rule for bucket edges", _prose(rule))
     yield from _parameters_and_settings()
     text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
-    model_keys = _sentences_of_fields(CostModel)
+    model_keys = {
+        field.name: field.metadata["told"].replace("`", "") for field in fields(CostModel)
+    }
     yield Entry("model", "estimate", text, tuple(model_keys.items()))
     keys_in_results = parts(Model).keys  # which `_keys` yields
     for name, text in model_keys.items():
@@ -298,10 +300,6 @@ def _prose(documented: Any) -> str:
     paragraphs = (inspect.getdoc(documented) or "").split("\n\n")
     texts = (" ".join(part.split()).replace("`", "") for part in paragraphs)
     return "\n\n".join(t for t in texts if not t.startswith(("Attributes:", "Args:", "Raises:")))
-
-
-def _sentences_of_fields(record: "type[DataclassInstance]") -> dict[str, str]:
-    return {field.name: field.metadata["told"].replace("`", "") for field in fields(record)}
 
 
 def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:

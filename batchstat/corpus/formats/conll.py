@@ -74,7 +74,11 @@ def _sentences(opened: OpenSource) -> Iterator[_Sentence]:
 def _chunk(opened: OpenSource, options: CorpusOptions, sentences: list[_Sentence]) -> Chunk:
     """Return sentences as a chunk."""
     bad = {i: each for i, (_, _, each) in enumerate(sentences) if each is not None}
-    tables = [_without_ranges(rows) for _, rows, _ in sentences]
+    # Without CoNLL-U's ranges and empty words.
+    tables = [
+        [row for row in rows if row[0].isdecimal()] if _form_column(rows) else rows
+        for _, rows, _ in sentences
+    ]
     width = min((len(row) for rows in tables for row in rows), default=1)
     names = [WORDS, *map(str, range(width))]
     # The words are the content, whether or not an option names them.
@@ -91,13 +95,6 @@ def _chunk(opened: OpenSource, options: CorpusOptions, sentences: list[_Sentence
     }
     first_lines = [first for first, _, _ in sentences]
     return Chunk.read_from(opened, values, columns, first_lines, bad, holds="words")
-
-
-def _without_ranges(rows: list[list[str]]) -> list[list[str]]:
-    """Return the words of a sentence, without CoNLL-U's ranges and empty words."""
-    if not _form_column(rows):
-        return rows
-    return [row for row in rows if row[0].isdecimal()]
 
 
 def _form_column(rows: list[list[str]]) -> int:

@@ -95,7 +95,9 @@ def quoted_records(
         if lines.lines_read == 0 and options.separator is None:
             _refuse_separator(opened.path, lines.left_if_short(), dialect)
         if lines.lines_read == 0 and options.header:
-            skips_blanks = _has_blanks(lines.left_if_short(), dialect.delimiter)
+            header = next(filter(str.strip, lines.left_if_short()), "")
+            names = header.split(dialect.delimiter)[1:]
+            skips_blanks = bool(names) and all(name.startswith(" ") for name in names)
             dialect = replace(dialect, skips_blanks=skips_blanks)
         batch = _parse_together(lines, dialect)
         try:
@@ -129,12 +131,6 @@ def other_separator(problem: str, separator: str) -> InputError:
     """Return the error for a file in which another character separates the fields."""
     shown = "tab" if separator == "\t" else f"'{separator}'"
     return InputError(problem, f"pass --separator {shown}")
-
-
-def _has_blanks(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether a blank follows every separator in the first line that is not blank."""
-    header = next(filter(str.strip, lines), "").split(delimiter)[1:]
-    return bool(header) and all(name.startswith(" ") for name in header)
 
 
 def _parse_together(lines: "_RecordLines", dialect: Dialect) -> Records:

@@ -39,7 +39,9 @@ def records_of_object(path: str, text: str) -> Iterator[SizedRecord]:
         raise InputError(f"{path}: malformed JSON: {reason_of(error, 'character', 0)}") from None
     columns = list(value.values())
     if not _are_columns(columns):
-        raise InputError(f"{path} is one JSON object (has: {_listed(value)})", _remedy(value))
+        names = ", ".join(short(name).strip("'") for name in islice(value, _SHOWN)) or "nothing"
+        more = f", … {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
+        raise InputError(f"{path} is one JSON object (has: {names}{more})", _remedy(value))
     size = len(text) // max(len(columns[0]), 1)
     return (({name: column[row] for name, column in value.items()}, size) for row in columns[0])
 
@@ -53,11 +55,6 @@ def _are_columns(columns: list[object]) -> bool:
     return all(key.isdecimal() for key in rows) and all(
         isinstance(column, dict) and column.keys() == rows for column in columns
     )
-
-
-def _listed(value: dict[str, object]) -> str:
-    names = ", ".join(short(name).strip("'") for name in islice(value, _SHOWN))
-    return f"{names}, … {len(value) - _SHOWN} more" if len(value) > _SHOWN else names or "nothing"
 
 
 def _remedy(value: dict[str, object]) -> str:

@@ -44,7 +44,8 @@ def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
     # Where some are left out, the last of the `_MOST` annotations says how many.
     shown_messages = messages if len(messages) <= _MOST else messages[: _MOST - 1]
     for title, message in shown_messages:
-        escaped_title = _escaped_title(f"batchstat: {title}")
+        # In a title, these two end it.
+        escaped_title = _escaped(f"batchstat: {title}").replace(":", "%3A").replace(",", "%2C")
         yield f"::{level} title={escaped_title}::{_escaped(message)}"
     if left_out := len(messages) - len(shown_messages):
         yield f"::{level} title=batchstat::and {left_out} more: see the job's summary"
@@ -53,7 +54,3 @@ def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
 def _escaped(text: str) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return escaped.replace("##[", "##%5B")  # runners take ##[ for a command, and do not unescape
-
-
-def _escaped_title(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -26,9 +26,14 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
     # A limit that is kept is not marked, but a result that passes is.
     standing = _STANDINGS[worst(checks)] or "good"
     result = Line(verdicts.heading(checks), f"{verdicts.result(checks)}.", standing)
-    # One check needs no overview: its section has everything.
-    blocks = (result, _overview(checks)) if len(checks) > 1 else (result,)
-    sections = [Section("result", "Result", blocks)]
+    sections = [Section("result", "Result", (result,))]
+    if len(checks) > 1:  # one check needs no overview: its section has everything
+        rows = tuple(
+            (_STANDINGS[each.status], (one_line(each.name), each.status, verdicts.result([each])))
+            for each in checks
+        )
+        overview = Table("Checks", ("check", "outcome", "result"), rows)
+        sections = [Section("result", "Result", (result, overview))]
     for i, check in enumerate(checks, start=1):
         sections.append(Section(f"check-{i}", one_line(check.name), tuple(_check(check))))
     other_checks = len(checks) - 1
@@ -46,15 +51,6 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
         profile=None if single_report is None else dict(single_report),
         warnings=tuple(warning for check in checks for warning in check.warnings),
     ).html()
-
-
-def _overview(checks: Sequence[Check]) -> Table:
-    """Return the table of several checks: the outcome of each, and its result in a sentence."""
-    rows = [
-        (_STANDINGS[check.status], (one_line(check.name), check.status, verdicts.result([check])))
-        for check in checks
-    ]
-    return Table("Checks", ("check", "outcome", "result"), tuple(rows))
 
 
 def _check(check: Check) -> Iterator[Block]:

@@ -177,6 +177,9 @@ class Page:
         if self.what_if is not None:
             data["what-if"] = dict(self.what_if.data)
         styles, scripts = "".join(map(asset, STYLES)), [asset(name) for name in SCRIPTS]
+        # A browser loads nothing from elsewhere, and runs only these, which it knows by hashes.
+        runs = f"script-src {' '.join(map(_digest, scripts))}; style-src {_digest(styles)}"
+        policy = f"default-src 'none'; {runs}; img-src data:; base-uri 'none'; form-action 'none'"
         template = _environment().get_template("page.html.jinja")
         return template.render(
             page=self,
@@ -184,7 +187,7 @@ class Page:
             missing=_missing_sentence(entries_missing),
             styles=styles,
             scripts=scripts,
-            policy=_policy(styles, scripts),
+            policy=policy,
             # The notice stands in an HTML comment, which `-->` would end.
             notice=asset(NOTICE).replace("--", "-\u200b-"),
             version=__version__,
@@ -209,14 +212,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-
-
-def _policy(styles: str, scripts: list[str]) -> str:
-    """Return the page's Content Security Policy: a browser then loads nothing from elsewhere, and
-    runs only these styles and scripts, which it knows by their hashes.
-    """
-    runs = f"script-src {' '.join(map(_digest, scripts))}; style-src {_digest(styles)}"
-    return f"default-src 'none'; {runs}; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _digest(text: str) -> str:

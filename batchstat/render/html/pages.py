@@ -183,13 +183,15 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
     """Yield the sections on the corpus: its lengths, and where these are known its trained tokens
     and its classes.
     """
+    octaves = [(each, *with_share(n, len(profile))) for each, n in profile_screen.octaves(profile)]
+    histogram = table_of(("tokens per sample", "samples", "share"), octaves)
     lengths: tuple[RenderableType | Block, ...] = (
         Chart("lengths", "Samples by length; move max_length to see what it truncates"),
         profile_screen.percentile_table(profile),
         Caption("max_length", "what each candidate truncates"),
         profile_screen.truncation_table(profile, "←"),
         *profile_screen.outlier_lines(profile),
-        Folded("Histogram as a table", (_histogram(profile),)),
+        Folded("Histogram as a table", (histogram,)),
     )
     yield Section("lengths", "Lengths", blocks(*lengths))
     if profile.trained is not None:
@@ -200,13 +202,6 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
         chart = Chart("classes", "Samples of each class")
         classes = blocks(chart, *profile_screen.class_notes(profile), _classes(profile))
         yield Section("classes", "Classes", classes)
-
-
-def _histogram(profile: Profile) -> Table:
-    """Return the histogram of the lengths as a table, a row for each octave."""
-    octaves = profile_screen.octaves(profile)
-    rows = [(lengths, *with_share(count, len(profile))) for lengths, count in octaves]
-    return table_of(("tokens per sample", "samples", "share"), rows)
 
 
 def _classes(profile: Profile) -> Table:

@@ -11,7 +11,7 @@ from batchstat.render.html.blocks import Table
 from batchstat.render.screens.comparison import strategy_columns
 from batchstat.render.text import percent
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.compare.nearby import Nearby, NearbyRow
+from batchstat.simulation.compare.nearby import Nearby
 from batchstat.words import counted
 
 NO_ROWS = (
@@ -57,10 +57,14 @@ def what_if(
     for row in nearby.rows:
         values = {"strategy": row.result.label, **shared_flags, "world_size": row.world_size}
         command = line_to_paste(["batchstat", "compare", *flags(values), *ending])
+        size = "its own"  # the strategy has neither a batch size nor a budget
+        if row.size is not None:
+            key, size_in_report = row.of.size  # such as batch_size, with its value
+            size = f"{key} {row.size:,}{' (now)' if row.size == size_in_report else ''}"
         choices.append(
             {
                 "strategy": row.of.label,
-                "size": _size(row),
+                "size": size,
                 "ranks": counted(row.world_size, "rank"),
                 "command": command,
             }
@@ -74,15 +78,6 @@ def what_if(
         table=_table(comparison, nearby),
         data={"choices": choices, "first": first_choice, "current": comparison.current.label},
     )
-
-
-def _size(row: NearbyRow) -> str:
-    """Return the batch size or budget of a row, to choose it by."""
-    if row.size is None:  # the strategy has neither
-        return "its own"
-    # The name of the size, such as batch_size, and its value in the report.
-    key, size_in_report = row.of.size
-    return f"{key} {row.size:,}{' (now)' if row.size == size_in_report else ''}"
 
 
 def _shared_flags(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:

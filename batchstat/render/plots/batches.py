@@ -85,23 +85,17 @@ def _rows_to_draw(comparison: Comparison) -> list[StrategyResult]:
     # setup.
     others = [row for row in comparison.strategies if row.name != "fixed" and not row.packs_rows]
     candidates = (comparison.current, comparison.best, *advised, *packing[:1], *others)
+    longest = comparison.current.request.settings.max_length
     rows: list[StrategyResult] = []
     for row in candidates:
-        if row not in rows and _fits_the_scale(row, comparison.current):
+        if row in rows or row.first_batches is None or comparison.current.first_batches is None:
+            continue
+        # Batches of padding-free are one row each, far wider than the scale of the current setup.
+        # The width of a plan without batches is 0.
+        if row is comparison.current or int(row.first_batches.widths.max(initial=0)) <= longest:
             rows.append(row)
     # The current setup stays first, also where it packs; other strategies that pack come last.
     return rows[:1] + sorted(rows[1:_MOST_PANELS], key=lambda row: row.packs_rows)
-
-
-def _fits_the_scale(row: StrategyResult, current: StrategyResult) -> bool:
-    """Return whether the batches of `row` can be drawn on the scale of the current setup. Those of
-    padding-free cannot: each is one row that holds a whole batch, far wider than `max_length`.
-    """
-    if row.first_batches is None or current.first_batches is None:
-        return False
-    limit = current.request.settings.max_length
-    # The width of a plan without batches is 0.
-    return row is current or int(row.first_batches.widths.max(initial=0)) <= limit
 
 
 def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: str) -> None:

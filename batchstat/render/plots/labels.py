@@ -1,6 +1,7 @@
 """Where to write the labels of a chart, so that they do not overlap."""
 
 from collections.abc import Sequence
+from itertools import product
 from math import hypot
 from typing import NamedTuple
 
@@ -76,11 +77,12 @@ def place_labels(
         return crosses or any(point.overlaps(label) for point in lines_drawn)
 
     for (x, y), (width, height) in zip(dots, sizes, strict=True):
-        candidates = [
-            _beside(x, y, width, height, direction, distance)
-            for distance in _DISTANCES
-            for direction in _DIRECTIONS
-        ]
+        candidates = []
+        for distance, (across, up) in product(_DISTANCES, _DIRECTIONS):
+            # `distance` is from the edge of the dot to the label, in the direction of (across, up).
+            left = x - width / 2 + across * (_DOT + distance + width / 2)
+            bottom = y - height / 2 + up * (_DOT + distance + height / 2)
+            candidates.append(Box(left, bottom, left + width, bottom + height))
         # The nearest come first. Without a free place, the first one is taken: right of the dot.
         free = list(filter(is_free, candidates)) or candidates[:1]
         uncrossed = (label for label in free if not is_crossed(label, (x, y)))
@@ -96,25 +98,6 @@ def _line(dot: tuple[float, float], box: Box) -> list[Box]:
     middle = (box.left + box.right) / 2, (box.bottom + box.top) / 2
     xs, ys = np.linspace(dot, middle, _POINTS).T.tolist()
     return [Box(x, y, x, y) for x, y in zip(xs, ys, strict=True)]
-
-
-def _beside(
-    x: float, y: float, width: float, height: float, direction: tuple[int, int], distance: float
-) -> Box:
-    """Return the box of a label of this size that stands beside the dot at (x, y).
-
-    Args:
-        x: of the dot, in points.
-        y: of the dot, in points.
-        width: of the label.
-        height: of the label.
-        direction: from the dot to the label: (1, 0) is right, (-1, 1) is up and left.
-        distance: between the edge of the dot and the label, in points.
-    """
-    across, up = direction
-    left = x - width / 2 + across * (_DOT + distance + width / 2)
-    bottom = y - height / 2 + up * (_DOT + distance + height / 2)
-    return Box(left, bottom, left + width, bottom + height)
 
 
 def label_dots(

@@ -11,7 +11,11 @@ def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *fact
     """Return the subtitle of a plot: the corpus, its tokenizer, and further facts."""
     parts = [corpus_name([source.path for source in corpus.sources] if corpus else [])]
     if tokenizer is not None:
-        parts.append(_own_name(tokenizer.name))
+        folders = [part for part in tokenizer.name.replace("\\", "/").split("/") if part]
+        # A tokenizer that is saved as a file has the name of its folder.
+        if len(folders) > 1 and folders[-1] == "tokenizer.json":
+            folders.pop()
+        parts.append(one_line(folders[-1] if folders else tokenizer.name, 40))
     return " · ".join([*parts, *facts])
 
 
@@ -55,12 +59,3 @@ def name_with_marks(comparison: Comparison, row: StrategyResult, max_characters:
     """Return a row's name, shortened to `max_characters`, with its notes in brackets."""
     mark_words = ", ".join(marks(comparison, row))
     return one_line(row.label, max_characters) + (f" ({mark_words})" if mark_words else "")
-
-
-def _own_name(tokenizer: str) -> str:
-    """Return the last part of a tokenizer's path or of its name on the Hub."""
-    parts = [part for part in tokenizer.replace("\\", "/").split("/") if part]
-    # A tokenizer that is saved as a file has the name of its folder.
-    if len(parts) > 1 and parts[-1] == "tokenizer.json":
-        parts.pop()
-    return one_line(parts[-1] if parts else tokenizer, 40)

@@ -25,7 +25,14 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
         calibration: what was measured.
         path: the file it is in.
     """
-    parts: list[RenderableType] = [*_facts(calibration), Text()]
+    hardware, training = calibration.hardware, setup_words(calibration.setup)
+    memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"
+    model = calibration.setup.model + (f": {training}" if training else "")
+    parts: list[RenderableType] = [
+        Line("device", f"{hardware.name} ({hardware.device}){memory}"),
+        Line("model", model),
+        Text(),
+    ]
     if not calibration.is_estimate:
         parts += [_table(calibration), Text()]
     if calibration.time is not None:
@@ -35,15 +42,6 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
     return Group(
         *parts, *_range(calibration), Pasted("use", f"batchstat compare --calibration {path}")
     )
-
-
-def _facts(calibration: Calibration) -> Iterator[Line]:
-    """Yield the lines on what was calibrated: the device, and the model with how it was trained."""
-    hardware = calibration.hardware
-    memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"
-    yield Line("device", f"{hardware.name} ({hardware.device}){memory}")
-    training = setup_words(calibration.setup)
-    yield Line("model", ": ".join((calibration.setup.model, *([training] if training else []))))
 
 
 def setup_words(setup: Setup) -> str:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.calibration.cost_model import CostModel
-from batchstat.documents.spreads import SampleFacts, SeedSpread
+from batchstat.documents.spreads import SeedSpread
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
@@ -71,12 +70,25 @@ def comparison_facts(comparison: Comparison, with_defaults: bool = True) -> Iter
     order = "in the order of the run" if comparison.run is not None else ""
     yield Line("basis", basis_line(comparison.basis, with_defaults, order))
     if comparison.subsample is not None:
-        yield Line("ESTIMATE", _estimate_line(comparison.subsample))
-    if comparison.model is not None:
-        yield Line("model", _model_line(comparison.model))
+        sample = comparison.subsample
+        samples = f"{sample.samples:,} of {counted(sample.corpus_samples, 'sample')}"
+        yield Line(
+            "ESTIMATE",
+            f"all numbers describe {percent(sample.share)} of the corpus: {samples}, in "
+            f"{sample.blocks:,} random blocks; ± is the {percent(sample.confidence, 0)} confidence "
+            "interval for the padding of the whole corpus",
+        )
+    if (model := comparison.model) is not None:
+        shape = f"hidden {model.hidden:,}, {counted(model.layers, 'layer')}"
+        per_token = f"{model.linear:.3g} operations per token and {model.quadratic:.3g} per pair"
+        yield Line("model", f"{shape}: {per_token} of tokens in a row, an estimate")
     yield from device_lines(comparison.device, comparison.basis)
     if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
-        yield Line("sampler", _sampler_line(comparison))
+        current = comparison.current
+        drawn = counted(current.counts.drawn_samples, "sample")
+        computed = f"{percent(current.counts.coverage)} of the corpus's {comparison.samples:,}"
+        words = f"{drawn}; {current.label} computes {computed}: see batchstat balance"
+        yield Line("sampler", words)
 
 
 def strategy_table(comparison: Comparison) -> Fitting:
@@ -144,7 +156,9 @@ def strategy_columns(
     if any(isinstance(row.request.strategy, Regrouped) for row in rows):
         columns["batch tokens"] = lambda row: f"{row.counts.mean_batch_tokens:,.0f}"
     if any(row.counts.over_budget_batches for row in rows):
-        columns["over budget"] = lambda row: _or_nothing(row.counts.over_budget_batches)
+        columns["over budget"] = lambda row: (
+            f"{row.counts.over_budget_batches:,}" if row.counts.over_budget_batches else ""
+        )
     if len({row.counts.lost_share for row in rows}) > 1:
         columns["lost"] = lambda row: _share(row.counts.lost_share)
     if len({row.counts.repeated_share for row in rows}) > 1:
@@ -163,10 +177,6 @@ def weight_range(row: StrategyResult) -> str:
     """
     weights = None if row.trained is None else row.trained.weights
     return "" if weights is None else span(weights.p5, weights.p95, ".2f")
-
-
-def _or_nothing(count: int) -> str:
-    return f"{count:,}" if count else ""
 
 
 def _share(share: float) -> str:
@@ -240,27 +250,3 @@ def _more(comparison: Comparison, details: bool) -> str:
     if comparison.is_timed:
         sentence = "Speed-ups are of time by the calibration."
     return sentence + (f" More: {', '.join(flags)}" if flags else "")
-
-
-def _model_line(model: CostModel) -> str:
-    shape = [f"hidden {model.hidden:,}", counted(model.layers, "layer")]
-    per_token = f"{model.linear:.3g} operations per token and {model.quadratic:.3g} per pair"
-    return f"{', '.join(shape)}: {per_token} of tokens in a row, an estimate"
-
-
-def _estimate_line(sample: SampleFacts) -> str:
-    """Return the line on an estimate: how much of the corpus was drawn, and what the intervals
-    are.
-    """
-    return (
-        f"all numbers describe {percent(sample.share)} of the corpus: {sample.samples:,} of "
-        f"{counted(sample.corpus_samples, 'sample')}, in {sample.blocks:,} random blocks; ± is the "
-        f"{percent(sample.confidence, 0)} confidence interval for the padding of the whole corpus"
-    )
-
-
-def _sampler_line(comparison: Comparison) -> str:
-    counts = comparison.current.counts
-    computed = f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}"
-    drawn = counted(counts.drawn_samples, "sample")
-    return f"{drawn}; {comparison.current.label} computes {computed}: see batchstat balance"

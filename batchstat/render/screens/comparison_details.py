@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.documents.grouping import Mixing, Sweep
 from batchstat.documents.ranks import WorstStep
-from batchstat.documents.trained import Amounts, TrainedCounts
+from batchstat.documents.trained import Amounts
 from batchstat.render.screens.layout import Caption, Line, Rows
 from batchstat.render.text import batches, class_name, decimal, percent, span
 from batchstat.simulation.compare.comparison import Comparison
@@ -54,7 +54,14 @@ def _trained_per_step(comparison: Comparison) -> Rows:
             "strategy": label,
             **_amount_cells("step", trained.per_step),
             **(_amount_cells("rank", trained.per_rank) if comparison.basis.world_size > 1 else {}),
-            **(_untrained_cells(trained) if has_untrained else {}),
+            **(
+                {
+                    "untrained samples": f"{trained.untrained_samples:,}",
+                    "untrained batches": f"{trained.untrained_batches:,}",
+                }
+                if has_untrained
+                else {}
+            ),
         }
         for label, trained in known
     )
@@ -65,13 +72,6 @@ def _amount_cells(unit: str, amounts: Amounts) -> dict[str, str]:
         f"per {unit}": f"{amounts.mean:,.0f}",
         f"{unit} ±": f"{amounts.std:,.0f}",
         f"{unit} min-max": f"{amounts.min:,}-{amounts.max:,}",
-    }
-
-
-def _untrained_cells(trained: TrainedCounts) -> dict[str, str]:
-    return {
-        "untrained samples": f"{trained.untrained_samples:,}",
-        "untrained batches": f"{trained.untrained_batches:,}",
     }
 
 

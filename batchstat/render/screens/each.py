@@ -8,7 +8,6 @@ from rich.text import Text
 from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
 from batchstat.render.text import one_line, percent, tokenizer_name
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.meters.counts import PlanCounts
 
 Named = tuple[str, str, Comparison]
 """The name of a corpus, its results folder, and its comparison."""
@@ -46,18 +45,15 @@ def _table(rows: Sequence[Named], *, with_tokenizer: bool) -> Rows:
             "corpus": name,
             **({"tokenizer": _tokenizer(comparison)} if has_tokenizers else {}),
             "samples": f"{comparison.samples:,}",
-            "mean length": f"{_mean_length(comparison.current.counts):,.1f}",
+            "mean length": f"{counts.visited_tokens / counts.drawn_samples:,.1f}",
             "current padding": percent(comparison.current.counts.padding_ratio),
             "best": comparison.best.label,
             "best padding": percent(comparison.best.counts.padding_ratio),
             "speed-up": f"{comparison.speed_up(comparison.best):.2f}x",
         }
         for name, _, comparison in rows
+        for counts in [comparison.current.counts]
     )
-
-
-def _mean_length(counts: PlanCounts) -> float:
-    return counts.visited_tokens / counts.drawn_samples
 
 
 def _tokenizer(comparison: Comparison) -> str:

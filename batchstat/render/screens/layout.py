@@ -109,7 +109,12 @@ class Rows:
     def widths(self) -> list[int]:
         """Characters of each column, with the gap after it."""
         return [
-            max(map(_width, [_on_lines(heading), *(cell.plain for cell in cells)])) + _GAP
+            max(
+                len(line)
+                for text in (_on_lines(heading), *(cell.plain for cell in cells))
+                for line in text.split("\n")
+            )
+            + _GAP
             for heading, *cells in zip(self.columns, *self.rows, strict=True)
         ]
 
@@ -201,11 +206,6 @@ def folded(label: str, width: int) -> str:
         lines.append(remaining[:break_at])
         remaining = remaining[break_at:]
     return "\n  ".join([*lines, remaining])
-
-
-def _width(text: str) -> int:
-    """Return the characters of the longest line."""
-    return max(map(len, text.split("\n")))
 
 
 def corpus_line(

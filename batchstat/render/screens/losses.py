@@ -17,8 +17,15 @@ def loses(new: PlanCounts, current: PlanCounts) -> list[str]:
     """Return a sentence if a setup drops or truncates noticeably more than the current one; else an
     empty list.
     """
-    loses_more = new.lost_share > current.lost_share + MOST_LOST
-    return [f"it loses {' and '.join(_lost(new))}"] if loses_more else []
+    if new.lost_share <= current.lost_share + MOST_LOST:
+        return []
+    lost = []
+    if new.dropped_samples:
+        lost.append(f"{new.dropped_samples:,} samples, {_share(new.dropped_ratio)}")
+    if new.truncated_tokens:
+        samples = f"{new.truncated_samples:,} samples"
+        lost.append(f"{_share(new.truncated_ratio)} by truncating {samples}")
+    return [f"it loses {' and '.join(lost)}"]
 
 
 def repeats(new: PlanCounts, current: PlanCounts) -> list[str]:
@@ -72,13 +79,6 @@ def _dropped(row: StrategyResult) -> str:
         return f"{text}, the same in every epoch"
     same_samples = f"{dropped_again:,} of them" if dropped_again else "none of them"
     return f"{text}, {same_samples} in the next epoch too"
-
-
-def _lost(counts: PlanCounts) -> Iterator[str]:
-    if counts.dropped_samples:
-        yield f"{counts.dropped_samples:,} samples, {_share(counts.dropped_ratio)}"
-    if counts.truncated_tokens:
-        yield f"{_share(counts.truncated_ratio)} by truncating {counts.truncated_samples:,} samples"
 
 
 def _repeated(counts: PlanCounts) -> str:

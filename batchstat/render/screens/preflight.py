@@ -72,7 +72,11 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         samples_per_row = decimal(len(report.samples.profile) / report.num_examples)
         yield Line("rows", f"{rows}, {samples_per_row} samples each: the trainer's Num examples")
     if row.counts.ranks.world_size > 1:
-        yield Line("ranks", _ranks(report))
+        samples_of_ranks = [rank.samples for rank in row.counts.sample_coverage.ranks]
+        samples = _each(min(samples_of_ranks), max(samples_of_ranks), "sample")
+        steps = _each(row.counts.ranks.min_steps, row.counts.ranks.max_steps, "step")
+        idle = percent(rank_idle(row))
+        yield Line("ranks", f"{samples} and {steps} each · idle {idle} of the time")
     if row.on_device.seconds is not None:
         yield Line("time", " · ".join(_time(report)))
     if report.observed is not None and report.observed.run is not None:
@@ -270,15 +274,6 @@ def _largest(simulation: Simulation) -> str:
         return text
     does_not_fit = ", which does not fit" if row.on_device.fits_memory is False else ""
     return f"{text}, {peak}{margin(device.memory_residual)} at the peak{does_not_fit}"
-
-
-def _ranks(report: Preflight) -> str:
-    """Return how many samples and steps each rank gets, and how long ranks wait for the slowest."""
-    row = report.simulation.row
-    samples_of_ranks = [rank.samples for rank in row.counts.sample_coverage.ranks]
-    samples = _each(min(samples_of_ranks), max(samples_of_ranks), "sample")
-    steps = _each(row.counts.ranks.min_steps, row.counts.ranks.max_steps, "step")
-    return f"{samples} and {steps} each · idle {percent(rank_idle(row))} of the time"
 
 
 def _each(fewest: int, most: int, word: str) -> str:

@@ -9,7 +9,6 @@ whether it is of that kind.
 
 import re
 from functools import cache
-from typing import TypeGuard
 
 from jinja2 import TemplateSyntaxError, nodes
 
@@ -57,18 +56,18 @@ def with_edges(source: str) -> str | None:
     return None
 
 
-def _is_loop(node: nodes.Node) -> TypeGuard[nodes.For]:
-    """Return whether a node is a loop over all messages: {% for ... in messages %}."""
-    return isinstance(node, nodes.For) and node.iter == nodes.Name(_MESSAGES, "load")
-
-
 def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
     """Return the loop over the messages of a chat template.
 
     None unless there is one such loop, nothing before it or in it looks at later messages, and
     nothing but a generation prompt comes after it.
     """
-    loops = [(i, node) for i, node in enumerate(tree.body) if _is_loop(node)]
+    messages = nodes.Name(_MESSAGES, "load")
+    loops = [
+        (i, node)
+        for i, node in enumerate(tree.body)
+        if isinstance(node, nodes.For) and node.iter == messages
+    ]
     if len(loops) != 1:
         return None
     [(position, loop)] = loops

@@ -5,7 +5,7 @@ one kind here, are rendered alike. One chat of each kind is rendered with a dist
 of each field. If a word is missing from the text, the template leaves that field out.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,11 @@ class TemplateCoverage:
         """
         # The kind of this chat: everything that may change which fields the template renders.
         roles = tuple(message["role"] for message in messages)
-        fields = tuple(tuple(_kind(*field) for field in _fields(message)) for message in messages)
+        names = ("content", *_REASONING, *_CALLS)
+        fields = tuple(
+            tuple(_kind(name, message[name]) for name in names if message.get(name))
+            for message in messages
+        )
         tools = tuple(map(_kind_of_tool, inputs.tools or ()))
         kind = (roles, fields, tools, inputs.unread_tools, repr(inputs.settings))
         missing = self._missing_by_kind.get(kind)
@@ -69,13 +73,6 @@ class TemplateCoverage:
         except Exception:  # a template that expects other contents may raise anything
             return frozenset(names)
         return frozenset(names | {name for word, name in words.names.items() if word not in text})
-
-
-def _fields(message: Message) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each field of a message that holds content, reasoning or calls."""
-    for name in ("content", *_REASONING, *_CALLS):
-        if message.get(name):
-            yield name, message[name]
 
 
 def _kind(name: str, value: Any) -> Hashable:
@@ -166,15 +163,16 @@ class _Words:
         content = message.get("content")
         role = message["role"] if message["role"] in ROLES else "other"
         if isinstance(content, list):
-            marked["content"] = [self._mark_part(part, f"{role}_messages") for part in content]
+            marked["content"] = [
+                # Unchanged if it has no text.
+                {**part, "text": self._new(f"{role}_messages")}
+                if any(text.strip() for text in _texts([part]))
+                else part
+                for part in content
+            ]
         elif isinstance(content, str) and content.strip():
             marked["content"] = self._mark_content(content, f"{role}_messages")
         return marked
-
-    def _mark_part(self, part: Any, name: str) -> Any:
-        """Return a part of a content with a word as its text; unchanged if it has no text."""
-        has_text = any(text.strip() for text in _texts([part]))
-        return {**part, "text": self._new(name)} if has_text else part
 
     def _mark_content(self, content: str, name: str) -> str:
         """Return a word instead of a content, with another one for the reasoning inside it."""

@@ -116,7 +116,8 @@ def from_backend(
     """
     backend.no_truncation()
     backend.no_padding()
-    special = _special_tokens(backend)
+    with panics_as_errors():  # with some post-processors, it panics on an empty text
+        special = len(backend.encode("").ids), len(backend.encode("", "").ids)
     make = as_transformers or Transformers(partial(_of_backend, backend, None))
     return Tokenizer(
         name=name,
@@ -164,12 +165,6 @@ def _of_backend(backend: tokenizers.Tokenizer, chat_template: str | None) -> Any
     return import_quietly("PreTrainedTokenizerFast")(
         tokenizer_object=backend, chat_template=chat_template
     )
-
-
-def _special_tokens(backend: tokenizers.Tokenizer) -> tuple[int, int]:
-    """Return the tokens of an empty text, and of a pair of them."""
-    with panics_as_errors():  # with some post-processors, it panics on an empty text
-        return len(backend.encode("").ids), len(backend.encode("", "").ids)
 
 
 def _encoder(backend: tokenizers.Tokenizer, as_transformers: Callable[[], Any]) -> "Encoder":

@@ -83,7 +83,9 @@ class _Walk:
         if to_bytes is not None:
             self._put(type(thing).__name__, to_bytes(thing))
         elif type(thing) is str:
-            self._add_text(thing)
+            folder = next((each for each in self._folders if thing.startswith(each)), "")
+            kind = "path" if folder else "str"
+            self._put(kind, thing[len(folder) :].encode("utf-8", "surrogatepass"))
         elif id(thing) in self._positions:
             # An object that was added before is only named, by its position.
             self._put("again", str(self._positions[id(thing)]).encode())
@@ -95,11 +97,6 @@ class _Walk:
     def _put(self, kind: str, content: bytes) -> None:
         self.digest.update(f"{kind} {len(content)}:".encode())
         self.digest.update(content)
-
-    def _add_text(self, text: str) -> None:
-        folder = next((each for each in self._folders if text.startswith(each)), "")
-        kind = "path" if folder else "str"
-        self._put(kind, text[len(folder) :].encode("utf-8", "surrogatepass"))
 
     def _add_name(self, thing: Any) -> None:
         """Add the name of an object that the code of a library defines: its version is known."""
@@ -121,7 +118,10 @@ class _Walk:
             self._add_name(type(thing))
             self._put("member", thing.name.encode())
         elif isinstance(thing, tokenizers.Tokenizer):
-            self._add_backend(thing)
+            try:
+                self._put("tokenizer", definition_of(thing).encode())
+            except Exception:  # tokenizers raises bare Exception
+                raise _OpaqueError from None
         else:
             self._add_reduced(thing)
 
@@ -151,12 +151,6 @@ class _Walk:
             self.add((code.co_firstlineno, code.co_code, code.co_consts, code.co_names))
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         self.add((function.__defaults__, function.__kwdefaults__, cells))
-
-    def _add_backend(self, backend: tokenizers.Tokenizer) -> None:
-        try:
-            self._put("tokenizer", definition_of(backend).encode())
-        except Exception:  # tokenizers raises bare Exception
-            raise _OpaqueError from None
 
     def _add_reduced(self, thing: Any) -> None:
         """Add any other object by what pickle would store of it. If its class may leave some of its

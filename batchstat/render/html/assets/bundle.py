@@ -80,7 +80,9 @@ def bundle() -> dict[str, bytes]:
         entry_file.write_text(ENTRY, encoding="utf-8")
         esbuild = str(modules / ".bin" / "esbuild")
         code = _run([esbuild, entry_file.name, *_OPTIONS.split()], folder, "esbuild failed")
-        return {"d3.js": _head() + code, "D3-LICENSE": _licences(modules)}
+        packages = ", ".join(f"{name} {version}" for name, version in PACKAGES.items())
+        head = f"/* {packages}; licences in D3-LICENSE; made by bundle.py */\n".encode()
+        return {"d3.js": head + code, "D3-LICENSE": _licences(modules)}
 
 
 def _run(command: list[str], folder: str, failure: str) -> bytes:
@@ -94,14 +96,6 @@ def _run(command: list[str], folder: str, failure: str) -> bytes:
         message = next(sentences, "no message")
         raise BundleError(f"{failure}: {message.removeprefix('npm error ')}")
     return process.stdout
-
-
-def _head() -> bytes:
-    """Return the first line of d3.js: a comment that names the packages in it, and where their
-    licences are.
-    """
-    parts = ", ".join(f"{name} {version}" for name, version in PACKAGES.items())
-    return f"/* {parts}; licences in D3-LICENSE; made by bundle.py */\n".encode()
 
 
 def _licences(modules: Path) -> bytes:
