@@ -86,7 +86,12 @@ class Classes:
             # (n,) labels of each sample: reduceat adds up from each offset to the next.
             labels_per_sample = np.add.reduceat(labels >= 0, offsets[:-1])
             n_multilabel = int(np.count_nonzero(labels_per_sample > 1))
-            labels = _rarest_of_each(labels, counts, offsets)
+            # A sample counts for its rarest label, of equally rare ones the first. rank[label] is 0
+            # for the rarest; the last element, which −1 takes, is the highest.
+            rarest_first = np.append(np.argsort(counts, kind="stable"), -1)
+            rank = np.empty_like(rarest_first)
+            rank[rarest_first] = np.arange(len(rank))
+            labels = rarest_first[np.minimum.reduceat(rank[labels], offsets[:-1])]
             counts = np.bincount(labels + 1, minlength=len(names) + 1)[1:]
         # Number the labels in which a sample still counts from 0, without gaps; −1 stays −1.
         class_of_label = np.append(np.cumsum(counts > 0) - 1, -1)
@@ -110,7 +115,8 @@ class Classes:
         is_multilabel = False
         for label in map(_as_python, labels):
             # NumPy's masked value is an array, too, and means no label.
-            if isinstance(label, _SEVERAL) and label is not np.ma.masked:
+            are_several = isinstance(label, list | tuple | set | frozenset | np.ndarray)
+            if are_several and label is not np.ma.masked:
                 is_multilabel = True
                 several = list(map(_as_python, label))
                 # The same label twice counts once; None is no label.
@@ -126,22 +132,6 @@ class Classes:
         found = Labels(np.array(codes, dtype=np.int64), tuple(code_of), label_offsets)
         found = found.resolved("labels") if is_multilabel else found
         return cls.of(found.codes, found.names, found.offsets, keep)
-
-
-def _rarest_of_each(labels: Ints, counts: Ints, offsets: Ints) -> Ints:
-    """Return (n,) the rarest label of each sample, of equally rare ones the lowest; −1 for none.
-
-    Args:
-        labels: (offsets[-1],) the labels of all samples, −1 for none.
-        counts: (n_labels,) how often each label occurs.
-        offsets: (n + 1,) sample i has labels[offsets[i] : offsets[i + 1]], at least one.
-    """
-    rarest_first = np.append(np.argsort(counts, kind="stable"), -1)
-    # rank[label] is 0 for the rarest one; the last element, which −1 takes, is the highest.
-    rank = np.empty_like(rarest_first)
-    rank[rarest_first] = np.arange(len(rank))
-    # Of each sample the least rank, and the label that has it.
-    return rarest_first[np.minimum.reduceat(rank[labels], offsets[:-1])]
 
 
 def _as_python(label: Any) -> Any:
@@ -174,5 +164,3 @@ def not_there(label: str, names: Sequence[str]) -> str:
 
 _SHOWN = 20
 """Labels that a message lists at most."""
-
-_SEVERAL = (list, tuple, set, frozenset, np.ndarray)

@@ -117,7 +117,11 @@ def resolve_inputs(
                 "know their roles by other names",
                 "pass another one with --chat-template FILE",
             )
-        classes = _classes_of(lengths, keep)
+        classes, read = None, lengths.labels
+        if read is not None and read.names:
+            classes = Classes.of(read.codes, read.names, read.offsets, keep)
+        elif read is not None and keep:  # a label column was read, but no sample has a value in it
+            raise InputError(f"no sample has the label {keep[0]!r}: no sample has any label")
         samples = Samples(
             lengths=lengths.lengths,
             records=lengths.records,
@@ -137,16 +141,3 @@ def resolve_inputs(
             )
         classes = Classes.encode(label_list, keep)
     return PlanInputs(Samples(checked_lengths, np.arange(len(checked_lengths)), classes), None)
-
-
-def _classes_of(profile: Profile, keep: Sequence[str]) -> Classes | None:
-    """Return the classes of a profile; None if it has no labels, or none of its samples has one and
-    no label is to be kept.
-    """
-    labels = profile.labels
-    if labels is None or (not keep and not labels.names):
-        return None
-    # A label column was read, but no sample has a value in it.
-    if not labels.names:
-        raise InputError(f"no sample has the label {keep[0]!r}: no sample has any label")
-    return Classes.of(labels.codes, labels.names, labels.offsets, keep)

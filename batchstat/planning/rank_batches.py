@@ -211,10 +211,11 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     """
     settings, strategy = request.settings, request.strategy
     plan, unit_of_rank = _planned(shares, request)
-    distributed = _lay_out(plan, unit_of_rank, keep_empty=settings.remainder == "dummy")
+    keep_empty = settings.remainder == "dummy"
+    batches, turns, ranks, is_repeat = _lay_out(plan, unit_of_rank, keep_empty=keep_empty)
     # Batch number len(plan) is added, with no rows: that of a rank that gets an empty batch.
     offsets_with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
-    batch_offsets, rows = gather_groups(offsets_with_empty, distributed.batches)
+    batch_offsets, rows = gather_groups(offsets_with_empty, batches)
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     records, lengths = plan.samples[entries], plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
@@ -226,7 +227,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     may_repeat = remakes_last(strategy, settings) or strategy.repeats_samples(settings)
     if shares.is_distributed and not may_repeat:
         # Every draw is in exactly one unit: only whole units are repeated, to fill the last turn.
-        repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
+        repeated = np.repeat(is_repeat, np.diff(row_offsets[batch_offsets]))
     else:
         # Each rank planned a share, or rows were repeated within the plan: compare entry by entry.
         repeated = _is_repeated(records, starts, shares)
@@ -239,9 +240,9 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         # The empty batch, which the plan does not have, is 0 wide.
-        widths=np.append(plan.widths, 0)[distributed.batches],
-        steps=distributed.turns // settings.gradient_accumulation_steps,
-        ranks=distributed.ranks,
+        widths=np.append(plan.widths, 0)[batches],
+        steps=turns // settings.gradient_accumulation_steps,
+        ranks=ranks,
         world_size=settings.world_size,
         joins_samples=strategy.joins_samples,
     )
@@ -262,24 +263,12 @@ def _planned(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]
     return plan_and_distribute(shares, request)
 
 
-class _Distributed(NamedTuple):
-    """The batches of all ranks in the sequence in which they are distributed.
-
-    Attributes:
-        batches: (n,) batch of the plan; the number of its batches stands for an empty one.
-        turns: (n,) turn of each.
-        ranks: (n,) rank of each.
-        repeated: (n,) whether its unit was distributed before.
-    """
-
-    batches: Ints
-    turns: Ints
-    ranks: Ints
-    repeated: npt.NDArray[np.bool_]
-
-
-def _lay_out(plan: BatchPlan, unit_of_rank: Ints, *, keep_empty: bool) -> _Distributed:
-    """Lay the batches of the units of all ranks end to end, turn by turn and rank by rank.
+def _lay_out(
+    plan: BatchPlan, unit_of_rank: Ints, *, keep_empty: bool
+) -> tuple[Ints, Ints, Ints, npt.NDArray[np.bool_]]:
+    """Lay the batches of the units of all ranks end to end, turn by turn and rank by rank. Returns
+    (n,) each: the batch of the plan, where the number of its batches stands for an empty one; its
+    turn; its rank; and whether its unit was distributed before.
 
     Args:
         plan: the batches and their units.
@@ -301,7 +290,7 @@ def _lay_out(plan: BatchPlan, unit_of_rank: Ints, *, keep_empty: bool) -> _Distr
     is_repeat = np.ones(len(units), dtype=np.bool_)
     is_repeat[first_cells] = False
     turns, ranks = np.divmod(cell_of_batch, world_size)
-    return _Distributed(batches, turns, ranks, is_repeat[cell_of_batch])
+    return batches, turns, ranks, is_repeat[cell_of_batch]
 
 
 def _is_repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:

@@ -171,6 +171,11 @@ def _steps_of(
     has_batch = np.bincount(places, minlength=n_steps * cells).reshape(table.shape)
     largest = np.zeros(n_steps, dtype=np.int64)
     np.maximum.at(largest, places // cells, sizes * widths)
+    # What the slowest rank computes, summed over the meetings of ranks.
+    if settings.wait == "micro-batch":
+        costs = table.max(axis=2).sum(axis=1)
+    else:
+        costs = table.sum(axis=1).max(axis=1)
     return _Today(
         entries=entries,
         groups=_Groups(places, offsets[:-1], sizes),
@@ -178,18 +183,9 @@ def _steps_of(
         # The batches before each step, and with these the entries.
         step_offsets=offsets[np.searchsorted(places, np.arange(n_steps + 1) * cells)],
         per_rank=has_batch.sum(axis=1).max(axis=1),
-        costs=_slowest(table, settings),
+        costs=costs,
         largest=largest,
     )
-
-
-def _slowest(costs: Floats, settings: ResolvedSettings) -> Floats:
-    """Return (n_steps,) what the slowest rank computes, summed over the meetings of ranks; of costs
-    (n_steps, turns per step, world_size).
-    """
-    in_turns = settings.wait == "micro-batch"
-    slowest: Floats = costs.max(axis=2).sum(axis=1) if in_turns else costs.sum(axis=1).max(axis=1)
-    return slowest
 
 
 def row_costs(widths: Ints, strategy: Regrouped) -> Floats:

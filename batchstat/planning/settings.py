@@ -194,7 +194,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
+        # Each letter of a single string would become a label.
+        if isinstance(self.keep_labels, str) or not isinstance(self.keep_labels, Iterable):
+            raise OptionError(f"keep_labels={short(self.keep_labels)}", "must be a list of labels")
+        object.__setattr__(self, "keep_labels", tuple(map(str, self.keep_labels)))
         if self.world_size > _MOST_PLANNED and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
                 f"world_size={self.world_size} with distribute={self.distribute}: each rank has "
@@ -303,12 +306,3 @@ class ResolvedSettings(Settings):
         from batchstat.lengths.arrays import round_up
 
         return round_up(self.max_length, self.pad_to_multiple_of)
-
-
-def _labels(labels: object) -> tuple[str, ...]:
-    """Return `keep_labels` as a tuple of text. A single string is refused, since each of its
-    letters would become a label.
-    """
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise OptionError(f"keep_labels={short(labels)}", "must be a list of labels")
-    return tuple(str(label) for label in labels)

@@ -147,7 +147,13 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     if is_one_plan:
         return EpochShares(samples, epoch, (epoch,))
     if settings.distribute == "samples":
-        shares = _distribute_samples(epoch.count, settings)
+        # As torch's DistributedSampler does: it shuffles as torch does, and rank 0 of 2 has the
+        # samples 0, 2, 4, … of the sequence.
+        order = "torch" if settings.order == "shuffled" else settings.order
+        sequence = make_order(epoch.count, order, seed=settings.seed, epoch=settings.epoch)
+        turns = round_robin(epoch.count, settings.world_size, settings.remainder)
+        # A column for each rank; −1 where an incomplete last turn leaves it without a sample.
+        shares = [sequence[column[column >= 0]] for column in turns.T]
     else:  # consecutive chunks, each shuffled by itself
         shares = [
             part[make_order(len(part), settings.order, seed=settings.seed, epoch=settings.epoch)]
@@ -191,18 +197,6 @@ def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMe
     epoch = draw_epoch(samples, drawn, settings)
     check_any(epoch.count, settings.max_length)
     return epoch
-
-
-def _distribute_samples(n: int, settings: ResolvedSettings) -> list[Ints]:
-    """Return each rank's positions in an epoch of n samples, as torch's DistributedSampler
-    distributes them: rank 0 of 2 has the samples 0, 2, 4, … of the shuffled sequence.
-    """
-    # DistributedSampler shuffles as torch does.
-    order = "torch" if settings.order == "shuffled" else settings.order
-    sequence = make_order(n, order, seed=settings.seed, epoch=settings.epoch)
-    turns = round_robin(n, settings.world_size, settings.remainder)
-    # A column for each rank; −1 where an incomplete last turn leaves it without a sample.
-    return [sequence[column[column >= 0]] for column in turns.T]
 
 
 def _draw_on_each_rank(samples: Samples, settings: ResolvedSettings) -> EpochShares:

@@ -116,20 +116,24 @@ class RowRuns:
             leave_out: draws the batch that `drop_last` drops where the last one is short; None to
                 keep all.
         """
-        # The run of each batch's first row, which is its widest.
-        first_runs = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
         rows = np.diff(offsets)
+        # The run of each offset; the end of all rows counts as in the last run.
+        runs = np.searchsorted(self._offsets, offsets, side="right") - 1
+        runs = np.minimum(runs, len(self.counts) - 1)
 
         def batch_sums(numbers: Ints) -> Ints:
             """Return (n_batches,) the sum over the rows of each batch, of which those of run i have
             numbers[i] each.
             """
+            sums_before_run = offsets_from_sizes(self.counts * numbers)
+            # Before each offset, all rows of the runs before, and those of its own run before it.
             # Cumulative sums may wrap around; their differences are still right.
-            return np.diff(self._sums_before(offsets, numbers))
+            return np.diff(sums_before_run[runs] + (offsets - self._offsets[runs]) * numbers[runs])
 
         table = BatchTable.of_whole_samples(
             rows=rows,
-            widths=round_up(self.held[first_runs], multiple),
+            # The first row of a batch is its widest.
+            widths=round_up(self.held[runs[:-1]], multiple),
             entries=batch_sums(self.entries),
             tokens=batch_sums(self.held),
             # Squares may need more than 64 bits, which `add_exactly` takes care of.
@@ -147,14 +151,3 @@ class RowRuns:
     def _offsets(self) -> Ints:
         """(n_runs + 1,) the first row of each run, and the number of all rows."""
         return offsets_from_sizes(self.counts)
-
-    def _sums_before(self, rows: Ints, numbers: Ints) -> Ints:
-        """Return (n,) the sum over all rows before each of `rows` (n,), where the rows of run i
-        have numbers[i] each.
-        """
-        sums_before_run = offsets_from_sizes(self.counts * numbers)
-        # The run of each row; the end of all rows counts as in the last run.
-        run = np.minimum(np.searchsorted(self._offsets, rows, side="right") - 1, len(numbers) - 1)
-        # All rows of the runs before, and those of its own run before it.
-        sums: Ints = sums_before_run[run] + (rows - self._offsets[run]) * numbers[run]
-        return sums

@@ -11,9 +11,6 @@ from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
-_USUAL_GROUPS = 4
-"""Groups for which a rule finds thresholds where nobody says how many."""
-
 
 @described(
     """Each step of `batch_size` consecutive samples is split by length into batches, each padded to
@@ -51,7 +48,7 @@ class Asym(Strategy):
         """
         groups_set, multiple = ("groups", self.groups), self.pad_to_multiple_of
         thresholds = self.thresholds or find_edges(
-            self.rule, window.lengths, groups_set, _USUAL_GROUPS, multiple
+            self.rule, window.lengths, groups_set, usual=4, multiple=multiple
         )
         n = len(window.lengths)
         steps = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))

@@ -152,15 +152,11 @@ class Axolotl(PackedRows, PacksDocuments):
         # MultipackBatchSampler.__len__ packs once before it counts: the first seed is not used.
         _, *seeds = torch_seeds(1 + n_counts, window.torch_seed - window.epoch)
         counted_orders = [torch_permutation(n, seed) for seed in seeds]
-        max_batches = min(self._count_batches(window.lengths[order]) for order in counted_orders)
+        # The second argument, where samples begin, is not used here.
+        packed = (self.pack_rows(window.lengths[order], order) for order in counted_orders)
+        max_batches = min(each.packing.n_rows for each in packed)
+        if self.real_batches:
+            max_batches //= self.batch_size
         if self.world_size > 1:  # every epoch has the order that was counted last
             return counted_orders[-1], max_batches
         return torch_permutation(n, window.torch_seed), max_batches
-
-    def _count_batches(self, lengths: Ints) -> int:
-        """Return the number of batches that samples of these `lengths`, in this sequence, are
-        packed into.
-        """
-        # The second argument, where samples begin, is not used here.
-        n_rows = self.pack_rows(lengths, lengths).packing.n_rows
-        return n_rows // self.batch_size if self.real_batches else n_rows

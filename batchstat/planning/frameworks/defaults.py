@@ -51,9 +51,14 @@ class TfData(Boundaries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Neither edges nor a number of buckets are given: those of tensor2tensor.
+        # Neither edges nor a number of buckets are given: those of tensor2tensor, from 8, each a
+        # tenth above the last and at least 1 above, and `max_length` as the last one.
         if not self.boundaries and self.buckets is None:
-            object.__setattr__(self, "boundaries", _tensor2tensor_edges(self.max_length))
+            edges, edge = [], 8
+            while edge < self.max_length:
+                edges.append(edge)
+                edge = max(edge + 1, int(edge * 1.1))
+            object.__setattr__(self, "boundaries", (*edges, self.max_length))
 
 
 @described(
@@ -72,14 +77,3 @@ class Infinibatch(TokenBudget):
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
 
     read_ahead: int = 10_000
-
-
-def _tensor2tensor_edges(max_length: int) -> tuple[int, ...]:
-    """Return the edges of tensor2tensor: from 8, each a tenth above the last and at least 1 above,
-    and `max_length` as the last one.
-    """
-    edges, edge = [], 8
-    while edge < max_length:
-        edges.append(edge)
-        edge = max(edge + 1, int(edge * 1.1))
-    return (*edges, max_length)

@@ -45,19 +45,14 @@ class Fairseq(Strategy):
         offsets = np.array(self._batch_offsets(padded))
         if window.last and len(offsets) > 1:
             last_size = int(offsets[-1] - offsets[-2])
-            is_multiple = last_size % self.required_batch_size_multiple == 0
-            # The last sample is the longest.
-            if not is_multiple or self._drops_last(last_size, int(padded[-1])):
+            multiple = self.required_batch_size_multiple
+            # The last sample is the longest; an empty one counts as one token.
+            budgeted = self.tokens_per_batch // max(int(padded[-1]), 1)
+            most = min(budgeted, self.max_samples or MAX_INT)
+            # `drop_last` drops it if as many more samples would fit into it.
+            if last_size % multiple or (self.drop_last and last_size + multiple <= most):
                 offsets = offsets[:-1]
         return self.batch_rows(window, order, offsets)
-
-    def _drops_last(self, size: int, width: int) -> bool:
-        """Return whether `drop_last` drops a last batch of `size` samples, padded to `width`:
-        another `required_batch_size_multiple` samples would fit into it.
-        """
-        # An empty sample counts as one token.
-        most = min(self.tokens_per_batch // max(width, 1), self.max_samples or MAX_INT)
-        return self.drop_last and size + self.required_batch_size_multiple <= most
 
     def _batch_offsets(self, padded: Ints) -> list[int]:
         """Return the offsets of batches of ascending lengths, as fairseq's batch_by_size cuts them.

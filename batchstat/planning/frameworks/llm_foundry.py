@@ -80,7 +80,12 @@ class LlmFoundry(Strategy):
         """
         lengths = window.lengths
         check_longest("llm-foundry", int(lengths.max(initial=0)), self.max_length)
-        at_once = self._samples_at_once(lengths)
+        at_once = None  # samples that are packed at a time
+        # Up to 100 tokens, no ratio that auto tries is above 1.
+        if self.packing_ratio is None and self.max_length > 100:
+            at_once = self._auto_samples_at_once(lengths)
+        elif self.packing_ratio is not None and self.packing_ratio != 1:
+            at_once = int(self.batch_size * self.packing_ratio)
         if at_once is None:  # nothing is packed: each row is one sample
             offsets = cut_every(len(lengths), self.batch_size, keep_short=self.keeps_short(window))
             widths = np.full(len(offsets) - 1, self.max_length)
@@ -103,13 +108,6 @@ class LlmFoundry(Strategy):
             unit_offsets=np.arange(len(batch_offsets)),
             widths=round_up(np.full(len(batches), self.max_length), self.pad_to_multiple_of),
         )
-
-    def _samples_at_once(self, lengths: Ints) -> int | None:
-        """Return how many samples are packed at a time; None if nothing is packed."""
-        if self.packing_ratio is not None:
-            return int(self.batch_size * self.packing_ratio) if self.packing_ratio != 1 else None
-        # Up to 100 tokens, no ratio that auto tries is above 1.
-        return self._auto_samples_at_once(lengths) if self.max_length > 100 else None
 
     def _auto_samples_at_once(self, lengths: Ints) -> int | None:
         """Return how many samples are packed at a time under packing_ratio: auto. Rising numbers

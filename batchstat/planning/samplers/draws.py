@@ -21,10 +21,16 @@ def draw_counts(
     as often as any other, or once more.
     """
     check_total(sum(counts))
-    each_class = zip(classes.members, counts, strict=True)
-    drawn = np.concatenate(
-        [_draw_class(members, count, rng, even=even) for members, count in each_class]
-    )
+    of_classes = []
+    for members, count in zip(classes.members, counts, strict=True):
+        if count > len(members) and not even:
+            of_classes.append(members[rng.integers(0, len(members), count)])
+            continue
+        # Each member so many times, which is 0 if not all are needed; some of them once more.
+        times, n_once_more = divmod(count, len(members))
+        once_more = rng.choice(members, n_once_more, replace=False, shuffle=False)
+        of_classes += [np.repeat(members, times), once_more]
+    drawn = np.concatenate(of_classes)
     drawn.sort()
     return drawn
 
@@ -42,18 +48,6 @@ MOST_DRAWN = 10**9
 """Samples of an epoch: more are a mistyped number."""
 
 
-def _draw_class(members: Ints, count: int, rng: np.random.Generator, *, even: bool) -> Ints:
-    """Draw `count` of the `members` of a class: with replacement if they are too few, unless all
-    are to be drawn equally often (`even`).
-    """
-    if count > len(members) and not even:
-        return members[rng.integers(0, len(members), count)]
-    # Each member so many times, which is 0 if not all are needed; some of them once more.
-    times, n_once_more = divmod(count, len(members))
-    once_more = rng.choice(members, n_once_more, replace=False, shuffle=False)
-    return np.concatenate([np.repeat(members, times), once_more])
-
-
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     """Return (n, count) random numbers: row i has numbers below sizes[i], all different unless
     sizes[i] is below `count`.
@@ -68,7 +62,7 @@ def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     large_sizes = sizes[~is_small]
     # Floyd's way compares each number with all that its row has already: of many numbers, drawing
     # row by row is faster.
-    if count > _MANY:
+    if count > 64:
         for row, size in zip(np.flatnonzero(~is_small).tolist(), large_sizes.tolist(), strict=True):
             drawn[row] = rng.choice(size, count, replace=False)
     else:
@@ -88,10 +82,6 @@ def _floyd(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
         is_taken = (drawn[:, :k] == drawn_number[:, None]).any(axis=1)
         drawn[:, k] = np.where(is_taken, upper, drawn_number)
     return rng.permuted(drawn, axis=1)
-
-
-_MANY = 64
-"""Numbers per row above which Floyd's comparisons cost more than drawing each row separately."""
 
 
 def round_shares(shares: Sequence[float], total: int) -> list[int]:

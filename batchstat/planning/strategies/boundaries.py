@@ -84,7 +84,15 @@ class Boundaries(Strategy):
         Raises:
             InputError: a sample is longer than the last edge.
         """
-        edges = np.array(self._edges(window.lengths))
+        found = self.boundaries
+        if not found:
+            # `find_edges` raises an error if the lengths have fewer distinct widths than the
+            # buckets that are set, but not for the usual number. A window of `read_ahead` samples
+            # may have so few: there, `buckets` is passed as the usual number.
+            buckets_set = self.buckets if self.read_ahead is None else None
+            usual, multiple = self.buckets or _USUAL_BUCKETS, self.pad_to_multiple_of
+            found = find_edges(self.rule, window.lengths, ("buckets", buckets_set), usual, multiple)
+        edges = np.array(found)
         longest = window.lengths.max(initial=0)
         if longest > edges[-1]:
             raise above_last_edge("boundaries", edges.tolist(), int(longest))
@@ -157,14 +165,3 @@ class Boundaries(Strategy):
         # One short batch for each bucket that has samples left; `drop_last` drops the last of them.
         sizes: Ints = np.unique(bucket[samples], return_counts=True)[1]
         return samples, sizes if keep_short else sizes[:-1]
-
-    def _edges(self, lengths: Ints) -> tuple[int, ...]:
-        """Return the edges: those given, or those that the rule finds for these lengths."""
-        if self.boundaries:
-            return self.boundaries
-        # `find_edges` raises an error if the lengths have fewer distinct widths than the buckets
-        # that are set, but not for the usual number. A window of `read_ahead` samples may have so
-        # few: there, `buckets` is passed as the usual number.
-        buckets_set = self.buckets if self.read_ahead is None else None
-        usual, multiple = self.buckets or _USUAL_BUCKETS, self.pad_to_multiple_of
-        return find_edges(self.rule, lengths, ("buckets", buckets_set), usual, multiple)

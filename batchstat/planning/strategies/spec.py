@@ -67,7 +67,7 @@ class StrategySpec:
         settable = STRATEGIES[name].settable()
         # One whose framework does not say how its batches reach the ranks may be told here.
         if STRATEGIES[name].distribute is None:
-            settable |= {"distribute": _DISTRIBUTE}
+            settable |= {each.name: each for each in fields(Settings) if each.name == "distribute"}
         return cls._make(text, name, read_parameters("strategy", name, parameters, settable))
 
     @classmethod
@@ -236,9 +236,6 @@ class RowRequest:
             or key in self.strategy.own_parameters
             or (is_usual_size and self.strategy.usual_batch_size is not None)
         )
-
-
-_DISTRIBUTE = next(each for each in fields(Settings) if each.name == "distribute")
 
 
 def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
