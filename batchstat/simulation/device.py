@@ -15,10 +15,6 @@ from batchstat.recording.recorded_times import read_calibration
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.words import short
 
-_SECONDS_PER_HOUR = 3600
-_MOST_DIFFERING = 3
-"""Sizes of two models that a message compares."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice:
@@ -106,7 +102,7 @@ class Device:
         """Return the cost of `world_size` devices for this time; None if no price was named."""
         if self.cost_per_hour is None:
             return None
-        return seconds / _SECONDS_PER_HOUR * world_size * self.cost_per_hour
+        return seconds / 3600 * world_size * self.cost_per_hour
 
     @property
     def seconds_per_shape(self) -> float:
@@ -187,7 +183,10 @@ def as_device(
             calibration of another model.
     """
     if cost_per_hour is not None:
-        _check_cost(cost_per_hour)
+        # A bool is an int.
+        is_number = isinstance(cost_per_hour, int | float) and not isinstance(cost_per_hour, bool)
+        if not (is_number and isfinite(cost_per_hour) and cost_per_hour > 0):
+            raise OptionError(f"cost_per_hour={short(cost_per_hour)}", "must be a number above 0")
     if calibration is None:
         if cost_per_hour is not None:
             raise OptionError(
@@ -213,7 +212,7 @@ def as_device(
         ]
         raise InputError(
             f"{shown} was measured for {loaded.setup.model}, not for the model you named "
-            f"({', '.join(differing[:_MOST_DIFFERING])})",
+            f"({', '.join(differing[:3])})",
             "remove --model, or run batchstat calibrate for it",
         )
     device = Device(calibration=loaded, file=file, cost_per_hour=cost_per_hour)
@@ -224,12 +223,6 @@ def as_device(
             "measure again on an idle device",
         )
     return device if settings is None else device.accumulating(settings.gradient_accumulation_steps)
-
-
-def _check_cost(cost: object) -> None:
-    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)  # a bool is an int
-    if not (is_number and isfinite(cost) and cost > 0):  # type: ignore[arg-type, operator]
-        raise OptionError(f"cost_per_hour={short(cost)}", "must be a number above 0")
 
 
 def _are_same(measured: CostModel, named: CostModel) -> bool:

@@ -13,9 +13,6 @@ DOES_NOT_FIT = "device/does-not-fit"
 
 _GIB = 2**30
 
-_LEAST_SHARE_OF_SHAPES = 0.1
-"""Share of a row's time from which new shapes are named."""
-
 
 def device_warnings(
     rows: Sequence[StrategyResult], device: Device | None, max_length: int
@@ -50,7 +47,13 @@ def device_warnings(
             "peaks lack the gradients that gradient accumulation keeps, which are not known of "
             f"{device.calibration.setup.model}",
         )
-    if slowed := [each for row in rows if (each := _slowed_by_shapes(row, device))]:
+    slowed = []
+    for row in rows:
+        shapes = row.counts.distinct_shapes
+        share = device.seconds_per_shape * shapes / (row.on_device.seconds or math.inf)
+        if share >= 0.1:
+            slowed.append(f"{share:.0%} of {row.label} ({shapes:,} shapes)")
+    if slowed:
         yield Finding(
             "device/new-shapes",
             f"new shapes, at {device.seconds_per_shape:.2g} s each, are a part of the first epoch: "
@@ -72,31 +75,18 @@ def device_warnings(
         )
 
 
-def _slowed_by_shapes(row: StrategyResult, device: Device) -> str:
-    """Return how much of a row's time is that of new shapes, in words; empty if little is."""
-    shapes = row.counts.distinct_shapes
-    share = device.seconds_per_shape * shapes / (row.on_device.seconds or math.inf)
-    if share < _LEAST_SHARE_OF_SHAPES:
-        return ""
-    return f"{share:.0%} of {row.label} ({shapes:,} shapes)"
-
-
 def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
     """Return the text that lists rows that do not fit in memory, with their peaks."""
+    calibration, name = device.calibration, device.calibration.hardware.name
+    # Where no batch of the calibration ran out of memory, peaks are held against all memory there
+    # is, which is known, as else no row would be known not to fit: `or 0` is for the type alone.
+    limit = f"the {_gib(calibration.hardware.memory or 0)} of {name}"
+    if (most_bytes := calibration.most_bytes) is not None:
+        margin = "" if calibration.is_estimate else " with a margin of the worst residual"
+        limit = f"the {_gib(most_bytes)} that fit on {name}{margin}"
     # A row that is known not to fit has a peak: `or 0` never applies.
     shown = ", ".join(f"{row.label} ({_gib(row.counts.peak_bytes or 0)})" for row in rows)
-    return f"peak memory is above {_limit_text(device.calibration)}: {shown}"
-
-
-def _limit_text(calibration: Calibration) -> str:
-    """Return the text that names the memory that peaks must not exceed."""
-    name = calibration.hardware.name
-    # No batch of the calibration ran out of memory: peaks are held against all memory there is,
-    # which is known, as else no row would be known not to fit: `or 0` is for the type alone.
-    if (most_bytes := calibration.most_bytes) is None:
-        return f"the {_gib(calibration.hardware.memory or 0)} of {name}"
-    margin = "" if calibration.is_estimate else " with a margin of the worst residual"
-    return f"the {_gib(most_bytes)} that fit on {name}{margin}"
+    return f"peak memory is above {limit}: {shown}"
 
 
 def _remedy(device: Device, max_length: int) -> str:

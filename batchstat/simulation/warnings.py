@@ -19,9 +19,6 @@ _Warnings = Iterator[Finding]
 _NOTICED = 0.1
 """How far the 5th or the 95th percentile of weights is from 1 where a warning is due."""
 
-_MEANS = ("mean-per-batch", "axolotl")
-"""Losses that are a mean over the tokens of each batch."""
-
 _REMEDIES = {
     "mean-per-batch": "multiply each batch's mean loss by batch.token_weight",
     "num-items-per-rank": "set average_tokens_across_devices=True",
@@ -56,7 +53,8 @@ def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
         for row in rows
         if row.trained is not None and row.trained.untrained_batches
     ]
-    if untrained_rows and basis.loss in _MEANS:
+    # Of the losses, these are a mean over the tokens of each batch.
+    if untrained_rows and basis.loss in ("mean-per-batch", "axolotl"):
         yield Finding(
             "trained/empty-batches",
             "batches without a trained token, whose mean loss is 0/0 (NaN): "

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import numpy as np
 
@@ -73,6 +72,10 @@ def balance_report(
     # a budget from it, and its batches would look as full as the others'.
     with_budget = [replace(each, tokens_per_batch=basis.tokens_per_batch) for each in with_samplers]
     rows = [_make_row(inputs, each, strategy, epochs, unsampled, device) for each in with_budget]
+    warnings = [warning for _, of_row in rows for warning in of_row]
+    if len(classes.names) == 1:
+        text = f"there is one class, {classes.names[0]!r}: nothing to balance"
+        warnings.insert(0, Finding("classes/one", text))
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
         corpus=inputs.corpus,
@@ -82,7 +85,7 @@ def balance_report(
         unlabelled=classes.unlabelled_count,
         multilabel=classes.multilabel_count,
         samplers=tuple(row for row, _ in rows),
-        warnings=(*_class_warnings(classes), *(w for _, warnings in rows for w in warnings)),
+        warnings=tuple(warnings),
         device=device,
     )
 
@@ -123,7 +126,8 @@ def _make_row(
     assert samples.classes is not None
     # How often a sampler draws each sample, before any strategy or rank drops or repeats it.
     times_drawn = np.bincount(draw_samples(samples, basis), minlength=len(samples))
-    drawn_by_epoch = list(_draw_epochs(samples, samples.classes, basis, epochs))
+    drawn_by_epoch = _draw_epochs(samples, samples.classes, basis, epochs)
+    seen, seen_by_class, ratios = zip(*drawn_by_epoch, strict=True)
     result = SamplerResult(
         spec=basis.sampler,
         sampler=basis.class_sampler,
@@ -132,9 +136,9 @@ def _make_row(
         unique=int(np.count_nonzero(times_drawn)),
         max_repeats=int(times_drawn.max()),
         lengths=LengthStats.of(np.repeat(samples.lengths, times_drawn)),
-        classes=tuple(_class_draws(samples, samples.classes, times_drawn, drawn_by_epoch)),
-        seen=tuple(so_far.seen for so_far in drawn_by_epoch),
-        ratios=tuple(so_far.ratio for so_far in drawn_by_epoch),
+        classes=tuple(_class_draws(samples, samples.classes, times_drawn, seen_by_class)),
+        seen=seen,
+        ratios=ratios,
         row=row,
         unsampled=unsampled,
     )
@@ -143,24 +147,13 @@ def _make_row(
     return result, [replace(w, message=f"{basis.sampler}: {w.message}") for w in warnings]
 
 
-class _DrawnSoFar(NamedTuple):
-    """Samples drawn from the first epoch up to this one.
-
-    Attributes:
-        seen: distinct samples drawn so far.
-        seen_by_class: distinct samples of each class drawn so far.
-        ratio: samples this epoch draws of the largest class / of the smallest class drawn at all.
-    """
-
-    seen: int
-    seen_by_class: list[int]
-    ratio: float
-
-
 def _draw_epochs(
     samples: Samples, classes: Classes, basis: ResolvedSettings, epochs: int
-) -> Iterator[_DrawnSoFar]:
-    """Draw the samples of several epochs, and yield after each one what was drawn so far."""
+) -> Iterator[tuple[int, list[int], float]]:
+    """Draw the samples of several epochs, and yield after each one the distinct samples drawn so
+    far, in all and of each class, and how many samples it draws of the largest class / of the
+    smallest class drawn at all.
+    """
     is_seen = np.zeros(len(samples), dtype=bool)
 
     def count_classes(codes: Ints) -> Ints:
@@ -171,16 +164,16 @@ def _draw_epochs(
         drawn = draw_samples(samples, replace(basis, epoch=epoch))
         is_seen[drawn] = True
         drawn_by_class = count_classes(classes.codes[drawn])
-        yield _DrawnSoFar(
-            seen=int(np.count_nonzero(is_seen)),
-            seen_by_class=count_classes(classes.codes[is_seen]).tolist(),
+        yield (
+            int(np.count_nonzero(is_seen)),
+            count_classes(classes.codes[is_seen]).tolist(),
             # A class that is not drawn at all would make the ratio infinite.
-            ratio=float(drawn_by_class.max() / drawn_by_class[drawn_by_class > 0].min()),
+            float(drawn_by_class.max() / drawn_by_class[drawn_by_class > 0].min()),
         )
 
 
 def _class_draws(
-    samples: Samples, classes: Classes, times_drawn: Ints, drawn_by_epoch: list[_DrawnSoFar]
+    samples: Samples, classes: Classes, times_drawn: Ints, seen_by_class: Sequence[list[int]]
 ) -> Iterator[ClassDraw]:
     """Yield what the sampler draws of each class.
 
@@ -188,7 +181,7 @@ def _class_draws(
         samples: the corpus.
         classes: the class of each sample.
         times_drawn: (n_samples,) how often the first epoch draws each sample.
-        drawn_by_epoch: for each epoch, what was drawn up to its end.
+        seen_by_class: for each epoch, the distinct samples of each class drawn up to its end.
     """
     for code, label in enumerate(classes.names):
         members = classes.members[code]
@@ -201,12 +194,5 @@ def _class_draws(
             max_repeats=int(times.max()),
             tokens_before=total(tokens),
             tokens_after=dot(times, tokens),
-            seen=tuple(so_far.seen_by_class[code] for so_far in drawn_by_epoch),
-        )
-
-
-def _class_warnings(classes: Classes) -> Iterator[Finding]:
-    if len(classes.names) == 1:
-        yield Finding(
-            "classes/one", f"there is one class, {classes.names[0]!r}: nothing to balance"
+            seen=tuple(seen[code] for seen in seen_by_class),
         )

@@ -111,9 +111,14 @@ class BatchTime:
         Exact, by dynamic programming over the n distinct lengths: the best b buckets of the
         shortest j lengths are the best b − 1 buckets of the shortest i, for some i < j, and a last
         bucket of the lengths between. Every i is tried, since a short batch makes the time of a
-        bucket jump. With more than 4,096 distinct lengths, only that many are tried as edges.
+        bucket jump. With more than 4,096 distinct lengths, only that many are tried as edges,
+        spread evenly.
         """
-        edges, counts = _edge_candidates(lengths, max(_MOST_CANDIDATES, most))
+        edges, counts, n_tried = lengths.values, lengths.counts, max(_MOST_CANDIDATES, most)
+        if len(edges) > n_tried:
+            tried = np.linspace(0, len(edges) - 1, n_tried).astype(np.int64)
+            # A bucket holds the samples up to its own edge, less those up to the edge before it.
+            edges, counts = edges[tried], np.diff(np.cumsum(counts)[tried], prepend=0)
         # (n + 1,) [j]: samples of the shortest j lengths.
         samples_up_to = offsets_from_sizes(counts)
         check_least(least, int(samples_up_to[-1]))
@@ -138,18 +143,6 @@ class BatchTime:
 
 EdgeCost = SampleCost | BatchTime
 """What bucket edges minimise: a cost of samples, or a time of batches."""
-
-
-def _edge_candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
-    """Return (n,) at most `most` lengths to try as edges, spread evenly over the distinct ones, and
-    (n,) the samples that the bucket below each edge holds if all of them are edges.
-    """
-    values, counts = lengths.values, lengths.counts
-    if len(values) <= most:
-        return values, counts
-    tried = np.linspace(0, len(values) - 1, most).astype(np.int64)
-    # A bucket holds the samples up to its own edge, less those up to the edge before it.
-    return values[tried], np.diff(np.cumsum(counts)[tried], prepend=0)
 
 
 def _trace_edges(edges: Ints, last_starts: Ints, buckets: int) -> tuple[int, ...]:

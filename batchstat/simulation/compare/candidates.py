@@ -66,8 +66,6 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
 
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
-_BY_BATCH_SIZE = "hf-group-by-length"
-"""What many who train with a batch size have as an argument of their trainer."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,7 +209,11 @@ def _of_current(
     if current is None:  # as `current_row` finds it among the others
         specs = (row for row in rows if isinstance(row, StrategySpec))
         current = next((spec for spec in specs if issubclass(spec.kind, Static)), _STATIC)
-    pairs, named = _pairs_per_token(cost), []
+    # Pairs of tokens that attention computes in the time of a token; None where compute does not
+    # count them, or a token takes no time.
+    pairs, named = None, []
+    if cost.per_pair and cost.per_token:
+        pairs = min(max(1, round(cost.per_token / cost.per_pair)), MAX_INT)
     for row in rows:
         if isinstance(row, StrategySpec) and row.kind is Regrouped:
             if pairs is not None and "pairs" not in row.given:
@@ -235,15 +237,6 @@ def can_regroup(current: NamedRow | None, settings: Settings) -> bool:
 
 
 _REGROUPED, _STATIC = StrategySpec.of("regrouped"), StrategySpec.of("static")
-
-
-def _pairs_per_token(cost: BatchCost) -> int | None:
-    """Return how many pairs of tokens attention computes in the time of a token; None where compute
-    does not count them, or a token takes no time.
-    """
-    if not (cost.per_pair and cost.per_token):
-        return None
-    return min(max(1, round(cost.per_token / cost.per_pair)), MAX_INT)
 
 
 def _balanced(
@@ -315,7 +308,7 @@ def default_strategies(
     ]
     # Where nothing is known of the trainer, this is the argument that most trainers have.
     if not trainer and batch_size is not None:
-        trainer_rows = [StrategySpec.of(_BY_BATCH_SIZE)]
+        trainer_rows = [StrategySpec.of("hf-group-by-length")]
     defaults = [StrategySpec.of(name) for name in DEFAULT_STRATEGIES]
     index = DEFAULT_STRATEGIES.index("token-budget")
     first, last = defaults[:index], defaults[index:]

@@ -95,8 +95,13 @@ class Change:
         if self._keeps_every_step:
             return Keeps.EVERY_STEP
         steps, steps_now = self.row.counts.steps, self.current.counts.steps
+        size = self.row.size  # such as ("batch_size", 8); None in place of 8 without a value
+        # A packed row holds many samples: the same number of rows is another batch size.
+        is_same_kind = self.row.packs_rows == self.current.packs_rows
+        is_same_size = size[1] is not None and size == self.current.size and is_same_kind
         # The same batch size alone is not enough: what is dropped at the end may differ.
-        if self._keeps_size and abs(steps - steps_now) <= _ABOUT_AS_MANY * steps_now:
+        may_keep = self.is_regrouped or is_same_size
+        if may_keep and abs(steps - steps_now) <= _ABOUT_AS_MANY * steps_now:
             return Keeps.SIZE if self.keys is None else Keeps.SIZE_BY_ARGUMENT
         return Keeps.NOTHING
 
@@ -123,17 +128,6 @@ class Change:
         """
         request = self.current.request
         return (request.settings.loss or request.strategy.loss) in EXACT
-
-    @property
-    def _keeps_size(self) -> bool:
-        """Whether both have the same batch size or budget, and rows of the same kind: a packed row
-        holds many samples, so that the same number of rows is another batch size.
-        """
-        if self.is_regrouped:
-            return True
-        parameter, value = self.row.size  # such as ("batch_size", 8); None without a value
-        is_same_size = value is not None and (parameter, value) == self.current.size
-        return is_same_size and self.row.packs_rows == self.current.packs_rows
 
     @property
     def _keeps_every_step(self) -> bool:

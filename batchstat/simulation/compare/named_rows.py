@@ -73,8 +73,13 @@ class NamedRows:
         if isinstance(self.current, NamedBatches):
             # Without settings for them, batch size and budget are those of the batches.
             self.settings = self.current.batches.as_current(settings, inputs.samples.lengths)
-        else:
-            self.settings = _with_multiple_of(self.current, settings)
+        # The collator of a trainer pads the batches of the other rows in the same way. A multiple
+        # above 1 is the user's own, which has priority.
+        elif self.current is not None and settings.pad_to_multiple_of == 1:
+            strategy = self.current.checked(settings)
+            if "pad_to_multiple_of" in strategy.own_parameters:
+                multiple = strategy.pad_to_multiple_of
+                self.settings = replace(settings, pad_to_multiple_of=multiple)
 
     def _read(self, row: Row) -> StrategySpec | NamedBatches:
         """Return a row parsed, its batches read as batches of this corpus's samples."""
@@ -131,16 +136,3 @@ def request_of(inputs: PlanInputs, settings: Settings, row: Row) -> RowRequest:
     rows = NamedRows(inputs, settings, rows=(), current=row)
     assert rows.current is not None
     return inputs.request(rows.current, rows.settings)
-
-
-def _with_multiple_of(current: StrategySpec | None, settings: Settings) -> Settings:
-    """Return the settings with `pad_to_multiple_of` of the current setup, if it has a parameter of
-    that name: the collator of a trainer pads the batches of the other rows in the same way.
-    """
-    # A multiple above 1 is the user's own, which has priority.
-    if current is None or settings.pad_to_multiple_of > 1:
-        return settings
-    strategy = current.checked(settings)
-    if "pad_to_multiple_of" not in strategy.own_parameters:
-        return settings
-    return replace(settings, pad_to_multiple_of=strategy.pad_to_multiple_of)

@@ -8,7 +8,6 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
@@ -23,9 +22,6 @@ from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.coverage import Coverage, CoverageMeter, DistinctCounts
 from batchstat.simulation.meters.grouping import GroupingMeter
 from batchstat.simulation.meters.rank_idle import RankMeter, sum_by_step
-
-_WIDTH_BITS = 32
-"""Bits for the width of a batch, which is below 2³¹."""
 
 
 class Measurement(NamedTuple):
@@ -92,7 +88,15 @@ class EpochMeter:
         units = turns[turns >= 0]
         # New units have the next numbers; a unit that comes again has a number from before.
         is_new = numbers == self._planned_units + np.arange(batches.n_units)
-        self._add_planned(batches, units, is_new)
+        # A unit comes again if an earlier round had it, or if ranks get more units than this round
+        # has.
+        self._repeats = self._repeats or not is_new.all() or len(units) > batches.n_units
+        new_batches = batches if is_new.all() else batches.take(np.flatnonzero(is_new))
+        self._planned = DistinctCounts(
+            self._planned.samples + int(new_batches.samples.sum()),
+            self._planned.tokens + total(new_batches.tokens),
+        )
+        self._planned_units += int(np.count_nonzero(is_new))
         # No rank has a unit where `remainder=drop` drops an incomplete turn: nothing is computed.
         if len(units) == 0:
             self._turns += len(turns)
@@ -119,24 +123,6 @@ class EpochMeter:
         of_ranks = sum_by_step(turns, numbers, self._settings.gradient_accumulation_steps)
         # `add_exactly` keeps sums exact that do not fit 64 bits.
         return add_exactly(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
-
-    def _add_planned(self, batches: BatchTable, units: Ints, is_new: npt.NDArray[np.bool_]) -> None:
-        """Count what the plan has, each unit once.
-
-        Args:
-            batches: the batches of the round.
-            units: (n,) the units that ranks get; some may come twice, and others not at all.
-            is_new: (n_units,) whether no earlier round had the unit.
-        """
-        # A unit comes again if an earlier round had it, or if ranks get more units than this round
-        # has.
-        self._repeats = self._repeats or not is_new.all() or len(units) > batches.n_units
-        new_batches = batches if is_new.all() else batches.take(np.flatnonzero(is_new))
-        self._planned = DistinctCounts(
-            self._planned.samples + int(new_batches.samples.sum()),
-            self._planned.tokens + total(new_batches.tokens),
-        )
-        self._planned_units += int(np.count_nonzero(is_new))
 
     def _attended_pairs(self, batches: BatchTable) -> Ints:
         """Return (n_batches,) the pairs of tokens that attention computes in each batch."""
@@ -278,5 +264,5 @@ def _shapes(batches: BatchTable) -> Ints:
     factor = int(batches.widths.max()) + 1
     pairs, _ = distinct(batches.rows.astype(np.int64) * factor + batches.widths)
     rows, widths = np.divmod(pairs, factor)
-    shapes: Ints = (rows << _WIDTH_BITS) + widths
+    shapes: Ints = (rows << 32) + widths
     return shapes

@@ -86,16 +86,13 @@ class Neighbours:
     @property
     def correlation(self) -> float | None:
         """Pearson's correlation; None for fewer than four numbers, or if they do not differ."""
-        has_enough = self._before.weight + 1 >= _LEAST_STEPS  # one more number than pairs
+        # Two pairs always correlate by 1 or −1: that says nothing. Four numbers are three pairs.
+        has_enough = self._before.weight >= 3
         spread = sqrt(self._before.deviations) * sqrt(self._after.deviations)
         if not has_enough or spread == 0:
             return None
         # Rounding may exceed 1.
         return float(min(1.0, max(-1.0, self._products / spread)))
-
-
-_LEAST_STEPS = 4
-"""Two pairs always correlate by 1 or −1: that says nothing. Four steps are three pairs."""
 
 
 @dataclass

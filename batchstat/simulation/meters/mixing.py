@@ -5,9 +5,6 @@ import numpy as np
 from batchstat.documents.grouping import ClassesPerBatch, Mixing
 from batchstat.lengths.arrays import Ints
 
-_DENSE = 8
-"""A table of batches × classes with more cells per entry than this takes longer than sorting."""
-
 
 def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     """Measure how well batches mix the classes. Samples without a class do not count.
@@ -25,7 +22,8 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     """
     batch, code = batch[code >= 0], code[code >= 0]
     # The table of batches × classes, row after row: its cells that are not 0, and their counts.
-    if batches * classes <= _DENSE * len(batch):
+    # With more cells per entry than 8, that takes longer than sorting.
+    if batches * classes <= 8 * len(batch):
         table = np.bincount(batch * classes + code, minlength=batches * classes)
         cells = np.flatnonzero(table)
         counts = table[cells]
