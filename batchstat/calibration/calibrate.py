@@ -85,7 +85,12 @@ def calibrate(
         compile=compile,
     )
     if is_function := setup.is_function:
-        _check_function(setup)
+        for name in OF_MODELS:
+            if getattr(setup, name) != getattr(Setup(), name):  # the user set it
+                raise OptionError(
+                    f"{name} is not for a function, which decides it by itself",
+                    f"remove it, and train with it in {model}",
+                )
     elif attention.startswith("flash_attention") and dtype == "float32":
         raise OptionError(f"{attention} with dtype=float32", "set dtype=bfloat16 or float16")
     for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
@@ -134,16 +139,6 @@ def calibrate(
         memory=memory,
         **vars(measured),  # points, fits, too_large, is_complete
     )
-
-
-def _check_function(setup: Setup) -> None:
-    """Raise OptionError for an option, such as dtype, that a function decides by itself."""
-    for name in OF_MODELS:
-        if getattr(setup, name) != getattr(Setup(), name):  # the user set it
-            raise OptionError(
-                f"{name} is not for a function, which decides it by itself",
-                f"remove it, and train with it in {setup.model}",
-            )
 
 
 def _widest_row(config: Any, embeddings: int | None, max_length: int | None) -> int:

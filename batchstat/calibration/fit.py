@@ -88,32 +88,23 @@ def fit_calibration(
     seconds = np.array([point.seconds for point in points])
     coefficients = fit_seconds(shapes, seconds)
     residual, worst = _residual(columns @ coefficients, seconds, coefficients)
+    first_seconds = np.array([point.first_seconds for point in points])
+    per_shape = 0.0
+    # torch.compile compiles each shape. Without it, an H200 took 0.11 s more for each (torch 2.11,
+    # sdpa with a mask): there cuDNN's attention, which torch prefers, plans each shape.
+    if float(np.quantile(first_seconds / seconds, 0.25)) >= _LEAST_SLOWDOWN:
+        # The median: a few first runs also allocate memory, for more than a second.
+        per_shape = max(0.0, float(np.median(first_seconds - seconds)))
     time = TimeFit(
         per_step=float(np.median([point.update_seconds for point in points])),
         per_batch=float(coefficients[0]),
         per_token=float(coefficients[1]),
         per_pair=float(coefficients[2]),
-        per_shape=_per_shape(seconds, np.array([point.first_seconds for point in points])),
+        per_shape=per_shape,
         residual=residual,
         worst=worst,
     )
     return time, None if fixed is None else _fit_memory(points, columns, fixed, gradients)
-
-
-def _per_shape(seconds: Floats, first_seconds: Floats) -> float:
-    """Return the seconds that the first batch of a shape takes beyond later ones; 0 without any.
-
-    torch.compile compiles each shape. Without it, an H200 took 0.11 s more for each (torch 2.11,
-    sdpa with a mask): there cuDNN's attention, which torch prefers on such GPUs, plans each shape.
-
-    Args:
-        seconds: (n_points,) of later batches of each shape.
-        first_seconds: (n_points,) of the first one.
-    """
-    if float(np.quantile(first_seconds / seconds, 0.25)) < _LEAST_SLOWDOWN:
-        return 0.0
-    # The median: a few first runs also allocate memory, for more than a second.
-    return max(0.0, float(np.median(first_seconds - seconds)))
 
 
 def _fit_memory(

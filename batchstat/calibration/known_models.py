@@ -1,112 +1,100 @@
 """Shapes of well-known models, under short names."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-
-class KnownModel(NamedTuple):
-    """A published model.
-
-    Attributes:
-        source: the repository on the Hugging Face Hub whose config.json states the shape.
-        shape: fields of `CostModel`, as in `hidden=768,layers=12`.
-    """
-
-    source: str
-    shape: str
-
-
-KNOWN_MODELS: Mapping[str, KnownModel] = {
-    "bert-base": KnownModel(
+KNOWN_MODELS: Mapping[str, tuple[str, str]] = {
+    "bert-base": (
         "google-bert/bert-base-uncased",
         "hidden=768,layers=12,intermediate=3072,heads=12,vocabulary=30522,"
         "tied=true,positions=512,dropout=true,float32_loss=false",
     ),
-    "bert-large": KnownModel(
+    "bert-large": (
         "google-bert/bert-large-uncased",
         "hidden=1024,layers=24,intermediate=4096,heads=16,vocabulary=30522,"
         "tied=true,positions=512,dropout=true,float32_loss=false",
     ),
-    "roberta-base": KnownModel(
+    "roberta-base": (
         "FacebookAI/roberta-base",
         "hidden=768,layers=12,intermediate=3072,heads=12,vocabulary=50265,"
         "tied=true,positions=514,dropout=true,float32_loss=false",
     ),
-    "gpt2": KnownModel(
+    "gpt2": (
         "openai-community/gpt2",
         "hidden=768,layers=12,heads=12,vocabulary=50257,"
         "tied=true,positions=1024,activation=gelu_new,dropout=true",
     ),
-    "gpt2-xl": KnownModel(
+    "gpt2-xl": (
         "openai-community/gpt2-xl",
         "hidden=1600,layers=48,heads=25,vocabulary=50257,"
         "tied=true,positions=1024,activation=gelu_new,dropout=true",
     ),
-    "llama-2-7b": KnownModel(
+    "llama-2-7b": (
         "meta-llama/Llama-2-7b-hf",
         "hidden=4096,layers=32,intermediate=11008,heads=32,kv_heads=32,gated=true,vocabulary=32000,"
         "activation=silu",
     ),
-    "llama-3-8b": KnownModel(
+    "llama-3-8b": (
         "meta-llama/Meta-Llama-3-8B",
         "hidden=4096,layers=32,intermediate=14336,heads=32,kv_heads=8,gated=true,vocabulary=128256,"
         "activation=silu",
     ),
-    "llama-3-70b": KnownModel(
+    "llama-3-70b": (
         "meta-llama/Meta-Llama-3-70B",
         "hidden=8192,layers=80,intermediate=28672,heads=64,kv_heads=8,gated=true,vocabulary=128256,"
         "activation=silu",
     ),
-    "llama-3.2-1b": KnownModel(
+    "llama-3.2-1b": (
         "meta-llama/Llama-3.2-1B",
         "hidden=2048,layers=16,intermediate=8192,heads=32,kv_heads=8,gated=true,vocabulary=128256,"
         "tied=true,activation=silu",
     ),
-    "llama-3.2-3b": KnownModel(
+    "llama-3.2-3b": (
         "meta-llama/Llama-3.2-3B",
         "hidden=3072,layers=28,intermediate=8192,heads=24,kv_heads=8,gated=true,vocabulary=128256,"
         "tied=true,activation=silu",
     ),
-    "mistral-7b": KnownModel(
+    "mistral-7b": (
         "mistralai/Mistral-7B-v0.1",
         "hidden=4096,layers=32,intermediate=14336,heads=32,kv_heads=8,gated=true,vocabulary=32000,"
         "activation=silu",
     ),
-    "mixtral-8x7b": KnownModel(
+    "mixtral-8x7b": (
         "mistralai/Mixtral-8x7B-v0.1",
         "hidden=4096,layers=32,intermediate=14336,heads=32,kv_heads=8,gated=true,experts=2,"
         "vocabulary=32000,total_experts=8,activation=silu",
     ),
-    "qwen2-0.5b": KnownModel(
+    "qwen2-0.5b": (
         "Qwen/Qwen2-0.5B",
         "hidden=896,layers=24,intermediate=4864,heads=14,kv_heads=2,gated=true,vocabulary=151936,"
         "tied=true,activation=silu",
     ),
-    "qwen2.5-1.5b": KnownModel(
+    "qwen2.5-1.5b": (
         "Qwen/Qwen2.5-1.5B",
         "hidden=1536,layers=28,intermediate=8960,heads=12,kv_heads=2,gated=true,vocabulary=151936,"
         "tied=true,activation=silu",
     ),
-    "qwen2.5-7b": KnownModel(
+    "qwen2.5-7b": (
         "Qwen/Qwen2.5-7B",
         "hidden=3584,layers=28,intermediate=18944,heads=28,kv_heads=4,gated=true,vocabulary=152064,"
         "activation=silu",
     ),
-    "qwen3-8b": KnownModel(
+    "qwen3-8b": (
         "Qwen/Qwen3-8B",
         "hidden=4096,layers=36,intermediate=12288,heads=32,kv_heads=8,gated=true,vocabulary=151936,"
         "head_norms=true,activation=silu",
     ),
-    "smollm2-135m": KnownModel(
+    "smollm2-135m": (
         "HuggingFaceTB/SmolLM2-135M",
         "hidden=576,layers=30,intermediate=1536,heads=9,kv_heads=3,gated=true,vocabulary=49152,"
         "tied=true,activation=silu",
     ),
 }
-"""By the names that `--model` takes."""
+"""By the names that `--model` takes: the repository on the Hugging Face Hub whose config.json has
+the shape; and fields of `CostModel`, as in `hidden=768,layers=12`.
+"""
 
 
 def known_shape(name: str) -> str | None:
     """Return the shape of a built-in model, named in any case; None if there is none."""
     model = KNOWN_MODELS.get(name.lower())
-    return None if model is None else model.shape
+    return None if model is None else model[1]

@@ -18,11 +18,6 @@ from batchstat.errors import InputError
 
 Batch = Mapping[str, torch.Tensor]
 
-_LEAST_ID = 1
-"""The least token id of a batch: a model may treat id 0, the padding of most vocabularies, in
-another way.
-"""
-
 
 class Steps(ABC):
     """The training steps of a model.
@@ -176,7 +171,8 @@ class TorchDevice:
         mask, which it does not in training.
         """
         size = (shape.rows, shape.width)
-        ids = torch.randint(_LEAST_ID, self._steps.vocabulary, size, generator=self._random)
+        # A model may treat id 0, the padding of most vocabularies, in another way.
+        ids = torch.randint(1, self._steps.vocabulary, size, generator=self._random)
         batch = {"input_ids": ids, "labels": ids.clone()}
         if shape.samples_per_row > 1:
             # Positions of one row, which all rows share.
@@ -250,12 +246,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error)
-    # On a CPU and on Apple's GPU a RuntimeError says that so much memory cannot be allocated.
-    return any(part in text for part in _OUT_OF_MEMORY) or ("memory" in text and "alloc" in text)
-
-
-_OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
-"""Parts of errors of the driver, Triton and libraries of CUDA, which have no type of their own."""
+    # Of the driver, Triton and libraries of CUDA, whose errors have no type of their own. On a CPU
+    # and on Apple's GPU a RuntimeError says that so much memory cannot be allocated.
+    parts = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+    return any(part in text for part in parts) or ("memory" in text and "alloc" in text)
 
 
 def find_device(name: str | None) -> torch.device:

@@ -31,21 +31,6 @@ _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
 }
 
-_FUSED = ("cuda", "xpu", "mps", "cpu")
-"""Devices on which trainers run the fused AdamW, which needs no copy of the weights."""
-
-_LEAST_EPSILON = 1e-4
-"""`eps` of AdamW with weights in float16: its default, 1e-8, is 0 there, and steps divide by it."""
-
-_USUAL_VOCABULARY = 1_000
-"""Vocabulary of a function that does not state one."""
-
-_LEAST_VOCABULARY = 2
-"""The least vocabulary: id 0 may be padding, and is in no batch."""
-
-_MOST_COMPILED_SHAPES = 1_000
-"""Shapes for which torch keeps a compiled model; its default is 8, fewer than are measured."""
-
 
 class ModelSteps(Steps):
     """The steps of a model with random weights."""
@@ -70,7 +55,8 @@ class ModelSteps(Steps):
         self._is_compiled = setup.compile
         self._call: Callable[..., Any] = self._model
         if setup.compile:
-            torch._dynamo.config.recompile_limit = _MOST_COMPILED_SHAPES
+            # Shapes whose program is kept; the default is 8, fewer than are measured.
+            torch._dynamo.config.recompile_limit = 1_000
             # Compile for each shape: by default, torch compiles once more, for all shapes, when it
             # sees a second one, and the first batches would be measured with another program.
             self._call = torch.compile(self._model, dynamic=False)
@@ -79,9 +65,10 @@ class ModelSteps(Steps):
             self._autocast = torch.autocast(device.type, dtype)
         options: dict[str, Any] = {"lr": 1e-6}  # the model is not to change much
         if setup.optimizer == "adamw":
-            options["fused"] = device.type in _FUSED
+            # Where trainers run the fused AdamW, which needs no copy of the weights.
+            options["fused"] = device.type in ("cuda", "xpu", "mps", "cpu")
             if weight_dtype is torch.float16:
-                options["eps"] = _LEAST_EPSILON
+                options["eps"] = 1e-4  # its default, 1e-8, is 0 here, and steps divide by it
         self._optimizer = _OPTIMIZERS[setup.optimizer](self._model.parameters(), **options)
 
     def forward_backward(self, batch: Batch) -> None:
@@ -142,9 +129,10 @@ class FunctionSteps(Steps):
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch", "name a function")
         # An attribute that the user may set on the function, and may have set wrongly.
-        stated = getattr(self._step, "vocabulary", _USUAL_VOCABULARY)
+        stated = getattr(self._step, "vocabulary", 1_000)
         try:
-            self.vocabulary = whole_number("vocabulary", stated, _LEAST_VOCABULARY)
+            # Id 0 may be padding, and is in no batch.
+            self.vocabulary = whole_number("vocabulary", stated, min_value=2)
         except OptionError as error:
             raise InputError(f"model {name!r} has {error.problem}", error.remedy) from None
 

@@ -222,8 +222,8 @@ def entries() -> Iterator[Entry]:
     for name, text in model_keys.items():
         if name not in keys_in_results:
             yield Entry(name, "key of a model", text)
-    for name, model in KNOWN_MODELS.items():
-        yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
+    for name, (source, shape) in KNOWN_MODELS.items():
+        yield Entry(name, "model", f"The shape of {source}: {shape}.")
     for name, text in WORDS.items():
         yield Entry(name, "word", text)
     for name, explanation in catalogue().items():
