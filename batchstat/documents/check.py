@@ -10,7 +10,6 @@ from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.records import Record, allowed, among, told
 
-_Bound = Annotated[str, among(("max", "min", "max-increase", "max-decrease"))]
 _Number = Annotated[int | float, allowed(type="number")]
 
 
@@ -34,7 +33,7 @@ class Remedy(Record):
 class HeldLimit(Document):
     name: str = told("As it is called: max-padding, or the bound and the path.", of="limit.name")
     path: str = told("The number in the report.", of="limit.path")
-    bound: _Bound = told(
+    bound: Annotated[str, among(("max", "min", "max-increase", "max-decrease"))] = told(
         "Whether the limit is the most, the least, or the most change from the base.",
         of="limit.bound",
     )

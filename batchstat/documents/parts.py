@@ -2,7 +2,7 @@
 
 import operator
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from inspect import cleandoc
@@ -106,7 +106,9 @@ class Part:
         """
         # If no key is required, a key that is misspelt in a source would only seem to be missing.
         if self.is_closed:
-            sources.refuse_other_keys(self.keys)
+            for record in sources:
+                if isinstance(record, Mapping) and (unknown := record.keys() - set(self.keys)):
+                    raise ValueError(f"not declared: {', '.join(sorted(unknown))}")
         for name, part in self.keys.items():
             value = sources.get(name, part.source)
             if value is not MISSING:
@@ -130,28 +132,13 @@ class Sources(tuple[Any, ...]):
             if isinstance(record, Mapping):
                 value = record.get(name, MISSING)
             else:
-                value = _attribute_at(record, source)
+                value = record
+                for attribute in source.split("."):
+                    value = None if value is None else getattr(value, attribute, MISSING)
             if value is not MISSING:
                 return value
         # SAME marks an object that no record holds: its own keys are taken from these records.
         return self if source == SAME else MISSING
-
-    def refuse_other_keys(self, names: Iterable[str]) -> None:
-        """Raise ValueError if one of the records is a mapping with a key that is not in `names`."""
-        for record in self:
-            if isinstance(record, Mapping) and (unknown := record.keys() - set(names)):
-                raise ValueError(f"not declared: {', '.join(sorted(unknown))}")
-
-
-def _attribute_at(record: Any, path: str) -> Any:
-    """Return the attribute to which a path leads; None where one on its way is None, and `MISSING`
-    where it leads to nothing.
-    """
-    for name in path.split("."):
-        if record is None:
-            return None
-        record = getattr(record, name, MISSING)
-    return record
 
 
 def parts(annotation: Any) -> Part:
