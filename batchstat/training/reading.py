@@ -1,6 +1,6 @@
 """Samples of a profile's corpus, for scripts that train on the corpus directly."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,6 @@ from batchstat.storage.shown import full_address
 from batchstat.words import short
 
 if TYPE_CHECKING:
-    from batchstat.corpus.files.sources import Source
     from batchstat.corpus.reader import Block
     from batchstat.profiling.profile import Profile
 
@@ -52,7 +51,12 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     facts = profile.corpus
     if not facts.sources or any(source.is_standard_input for source in facts.sources):
         raise InputError("the corpus was not read from files", "load it the way you did before")
-    _check_whole(facts.sources)
+    for source in facts.sources:
+        if is_shortened(full_address(source.path)):
+            raise InputError(
+                f"{source.path} is stored without what may be a secret, and cannot be read again",
+                "download it, and profile that file",
+            )
     # The first change is enough for the error.
     for change in changes(profile):
         raise InputError(change, "run batchstat profile again")
@@ -83,18 +87,6 @@ def _add_facts(profile: "Profile", samples: list[Record | None]) -> None:
         labels = profile.labels.to_list()
         for record, label in zip(profile.records.tolist(), labels, strict=True):
             samples[record] = {**(samples[record] or {}), "label": label}
-
-
-def _check_whole(sources: "Iterable[Source]") -> None:
-    """Raise InputError for a source whose address is stored without what may be a secret, and
-    cannot be read with what is left.
-    """
-    for source in sources:
-        if is_shortened(full_address(source.path)):
-            raise InputError(
-                f"{source.path} is stored without what may be a secret, and cannot be read again",
-                "download it, and profile that file",
-            )
 
 
 def _records(block: "Block") -> Iterator[Record]:

@@ -19,9 +19,6 @@ from batchstat.planning.samplers.per_class import Count, Downsampling, PerClassS
 from batchstat.planning.samplers.weights import Weights
 from batchstat.training.state import check_rank
 
-_SHARDED_ALREADY = ("num_replicas", "world_size")
-"""Attributes that say over how many ranks a sampler shards: torch's, and batchstat's own."""
-
 _REMAINDERS = ("repeat", "drop", "uneven")
 
 
@@ -179,8 +176,10 @@ class RankSampler:
                 "pass a list or a sampler",
             )
         check_rank(rank, world_size)
-        # A sampler that shards, too, would leave out samples on every rank.
-        if world_size > 1 and any(getattr(sampler, key, 1) != 1 for key in _SHARDED_ALREADY):
+        # A sampler that shards, too, would leave out samples on every rank: torch's and batchstat's
+        # own say over how many ranks they do.
+        names = ("num_replicas", "world_size")
+        if world_size > 1 and any(getattr(sampler, name, 1) != 1 for name in names):
             raise OptionError(
                 f"{type(sampler).__name__} already shards across ranks", "pass the sampler it wraps"
             )

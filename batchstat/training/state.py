@@ -101,7 +101,9 @@ def check_same_sampler(
     except ValueError as error:
         raise OptionError(f"cannot use the state: {error}", "pass state_dict()'s result") from None
     differences = [
-        _difference(key, saved.get(key), fingerprint.get(key))
+        f"{key} differ"
+        if key in ("lengths", "labels", "trained tokens")  # digests, which would tell nobody more
+        else f"{key} {plain(saved.get(key))} then, {plain(fingerprint.get(key))} now"
         # Keys that only one of the two has count as differences, too.
         for key in (*fingerprint, *(key for key in saved if key not in fingerprint))
         # As JSON represents them, since a state may have been in a file.
@@ -109,12 +111,3 @@ def check_same_sampler(
     ]
     if differences:
         raise OptionError(f"the state is from a different sampler: {'; '.join(differences)}")
-
-
-def _difference(key: str, before: Any, now: Any) -> str:
-    """Return how a value of the fingerprint differs, for a message. Of a digest, the message only
-    says that it does.
-    """
-    if key in ("lengths", "labels", "trained tokens"):
-        return f"{key} differ"
-    return f"{key} {plain(before)} then, {plain(now)} now"

@@ -159,14 +159,21 @@ class _PlannedTraining:
         """Return the epoch to start with, and how many of its batches have been trained on.
 
         Raises:
-            OptionError: the checkpoint is of a different sampler.
+            OptionError: the checkpoint is of a different sampler, or its file is damaged.
         """
         self._base["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
         state_file = Path(resume_from_checkpoint or "") / STATE_FILE
         # Loaded to compare: this raises if the sampler is another one. The checkpoint of a run
         # without a sampler has no such file.
         if resume_from_checkpoint is not None and state_file.is_file():
-            self._sampler.load_state_dict(_read(state_file))
+            try:
+                state = parse(state_file.read_bytes())
+            except (OSError, ValueError) as error:
+                raise OptionError(
+                    f"{state_file.as_posix()} cannot be read: {error}",
+                    "resume from another checkpoint",
+                ) from None
+            self._sampler.load_state_dict(state)
         args = self._trainer.args
         # The Trainer counts the steps of all epochs in which it has trained.
         epoch, steps_done = self._divide_by_epochs(self._trainer.state.global_step)
@@ -199,7 +206,13 @@ class _PlannedTraining:
         # Taken for every batch of training, whether needed or not: the next one is of the next
         # batch.
         batch = next(self._details)
-        if self._loss_is_divided_by_step:
+        # Whether the loss is already divided by the tokens of the whole step: a subclass of Trainer
+        # may say it, in versions that have this attribute; else it is decided as Trainer does.
+        is_scaled = getattr(self._trainer, "loss_is_scaled_for_ga", None)
+        if is_scaled is None:
+            is_scaled = self._trainer.model_accepts_loss_kwargs
+            is_scaled = is_scaled or self._trainer.compute_loss_func is not None
+        if is_scaled:
             return loss
         # Labels with a second dimension are one per token; else one per sample, as in
         # classification.
@@ -207,17 +220,6 @@ class _PlannedTraining:
         weight = batch.token_weight if is_per_token else batch.weight
         weight *= self._trainer.current_gradient_accumulation_steps  # by which it is then divided
         return (loss[0] * weight, *loss[1:]) if isinstance(loss, tuple) else loss * weight
-
-    @property
-    def _loss_is_divided_by_step(self) -> bool:
-        """Whether the Trainer's loss is already divided by the tokens of the whole step."""
-        trainer = self._trainer
-        # A subclass of Trainer may say it, in versions that have this attribute; else it is decided
-        # as Trainer decides it.
-        is_scaled: bool | None = getattr(trainer, "loss_is_scaled_for_ga", None)
-        if is_scaled is not None:
-            return is_scaled
-        return trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None
 
     def _divide_by_epochs(self, steps: int) -> tuple[int, int]:
         """Return how many whole epochs the first `steps` steps of training are, and how many of
@@ -239,16 +241,6 @@ class _PlannedTraining:
             self._sampler.check_steps()
             self._n_batches[epoch] = len(self._sampler)
         return self._n_batches[epoch]
-
-
-def _read(state: Path) -> Any:
-    """Return the state in a checkpoint. Raise OptionError for a damaged file."""
-    try:
-        return parse(state.read_bytes())
-    except (OSError, ValueError) as error:
-        raise OptionError(
-            f"{state.as_posix()} cannot be read: {error}", "resume from another checkpoint"
-        ) from None
 
 
 def _saving(sampler: BatchSampler) -> Any:
