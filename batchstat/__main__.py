@@ -8,8 +8,6 @@ from _thread import interrupt_main
 from threading import Timer, main_thread
 from types import FrameType
 
-_CRASHED = 3
-_INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RETRY_SECONDS = 0.01
 _OBJECTS_PER_SEARCH = 200_000
@@ -62,14 +60,14 @@ def main() -> None:
                 signal.signal(number, signal.SIG_DFL)
             _end_processes()
             # Threads may still be counting a block; do not wait for them.
-            os._exit(_INTERRUPTED)
+            os._exit(130)
         # A SystemExit is no crash: it has the exit code.
         if not isinstance(error, Exception):
             raise
         from batchstat.cli.streams import say_crashed
 
         say_crashed()
-        sys.exit(_CRASHED)
+        sys.exit(3)
 
 
 def _say_interrupted(error: BaseException) -> None:

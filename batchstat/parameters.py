@@ -150,7 +150,7 @@ def parse_whole(text: str) -> int:
     written = _WHOLE.fullmatch(text.strip())
     if written is None:
         # A number with commas is shown as it is written without; otherwise an example is shown.
-        example = text if _WITH_COMMAS.fullmatch(text) else "16,384"
+        example = text if re.fullmatch(r"\d{1,3}(,\d{3})+", text) else "16,384"
         digits_only, with_underscores = example.replace(",", ""), example.replace(",", "_")
         raise ValueError(f"must be a whole number: write {digits_only} or {with_underscores}")
     # Group 1 is the number, group 2 is k, m or nothing.
@@ -161,7 +161,6 @@ def parse_whole(text: str) -> int:
 
 
 _WHOLE = re.compile(r"(-?\d[\d_]{0,30}(?:\.\d{1,9})?(?:e\d{1,2})?)([km]?)", re.IGNORECASE)
-_WITH_COMMAS = re.compile(r"\d{1,3}(,\d{3})+")
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 

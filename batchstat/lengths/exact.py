@@ -17,8 +17,6 @@ _LIMIT = 2**63
 _HALF = 32
 _LOW = 2**_HALF - 1
 """Mask of the low 32 bits of a number."""
-_EXACT_FLOATS = 2**53
-"""A float of 64 bits holds every whole number up to here."""
 
 
 def widen(numbers: Ints, bound: int) -> Ints:
@@ -88,8 +86,8 @@ def sums_at(positions: Ints, numbers: Ints, size: int) -> Ints:
     numbers [5, 7, 1] and size 3 -> [6, 0, 7].
     """
     bound = _largest(numbers) * len(numbers)  # no sum is larger
-    # bincount adds weights as floats of 64 bits: exact only up to this limit.
-    if bound < _EXACT_FLOATS:
+    # bincount adds weights as floats of 64 bits, which hold every whole number up to here.
+    if bound < 2**53:
         return np.bincount(positions, weights=numbers, minlength=size).astype(np.int64)
     totals = widen(np.zeros(size, dtype=np.int64), bound)
     np.add.at(totals, positions, widen(numbers, bound))

@@ -44,6 +44,7 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     As text, the object for an address is what may be shown of it: without user and query.
 
     Raises:
+        OptionError: neither text nor a path.
         InputError: an address that is invalid or was shortened, for which no file system is
             installed, or that chains several.
     """
@@ -51,7 +52,16 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     if hasattr(address, "open"):
         return cast(Path, address)
     if not isinstance(address, str) or not is_remote(address):
-        return _on_disk(address)
+        if not isinstance(address, str | os.PathLike):
+            raise OptionError(short(address), "must be a path or an address")
+        on_disk = Path(address)
+        # `s3:/bucket` lacks a slash. A folder may have such a name, too: then the path is meant.
+        has_scheme = re.match(r"[A-Za-z][\w+.\-]+:/", str(address))
+        if has_scheme and not Path(on_disk.parts[0]).exists():
+            raise InputError(
+                f"{address}: an address has :// after its scheme, as in s3://bucket/key"
+            )
+        return on_disk
     full, shown = full_address(address), as_shown(address)
     _check_address(full, shown)
     try:
@@ -79,22 +89,6 @@ def as_path(address: str | os.PathLike[str]) -> Path:
         ) from None
     except Exception as error:  # a file system may raise anything for an address or credentials
         raise InputError(f"{shown} cannot be reached: {one_line(error)}") from None
-
-
-def _on_disk(written: str | os.PathLike[str]) -> Path:
-    """Return a path of this machine.
-
-    Raises:
-        OptionError: neither text nor a path.
-        InputError: an address that lacks a slash, such as s3:/bucket.
-    """
-    if not isinstance(written, str | os.PathLike):
-        raise OptionError(short(written), "must be a path or an address")
-    path = Path(written)
-    # A folder may have such a name, too: then the path is meant.
-    if re.match(r"[A-Za-z][\w+.\-]+:/", str(written)) and not Path(path.parts[0]).exists():
-        raise InputError(f"{written}: an address has :// after its scheme, as in s3://bucket/key")
-    return path
 
 
 def _check_address(full: str, shown: str) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 BASE_ENDING = ".base"
 """Ending of the files in the cache folder that hold checks of other revisions."""
-_FILE = "secret"
 _SECRET_BYTES = 32
 
 
@@ -39,7 +38,7 @@ def machine_secret() -> bytes:
 @cache
 def _secret_in(folder: Path) -> bytes:
     """Read the secret of this machine from a folder, or make it there."""
-    file = folder / _FILE
+    file = folder / "secret"
     temporary = folder / f".batchstat-{secrets.token_hex(4)}.tmp"
     try:
         if not file.exists() or file.stat().st_size != _SECRET_BYTES:
