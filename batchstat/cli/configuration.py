@@ -116,7 +116,7 @@ def load_configuration(file: Path | None = None) -> Configuration:
     # pyproject.toml holds the tables of many tools; any other file is batchstat's alone.
     table_name = "tool.batchstat" if path.name == SHARED_FILE else ""
     table = _own_table(contents) if table_name else contents
-    if table is None:  # only of a file that the user names: `_find` passes over such a file
+    if table is None:  # only of a file that the user names: others are passed over
         raise InputError(
             f"{shown.as_posix()} has no [tool.batchstat] table", "add one or run `batchstat init`"
         )
@@ -124,8 +124,12 @@ def load_configuration(file: Path | None = None) -> Configuration:
 
 
 def configuration_file(file: Path | None = None) -> Path | None:
-    """Return the file that `load_configuration` reads; None where there is none."""
-    return file or _find(Path.cwd())
+    """Return the file that `load_configuration` reads: by default the one in the working folder, or
+    in the nearest one above it. None where there is none.
+    """
+    here = Path.cwd()
+    found = (find_here(folder) for folder in (here, *here.parents))
+    return file or next((path for path in found if path is not None), None)
 
 
 def is_configured() -> bool:
@@ -134,12 +138,6 @@ def is_configured() -> bool:
         return configuration_file() is not None
     except BatchstatError:  # a file is there, which cannot be read
         return True
-
-
-def _find(folder: Path) -> Path | None:
-    """Return the file that configures batchstat in a folder, or in the nearest one above it."""
-    files = (find_here(each) for each in (folder, *folder.parents))
-    return next((path for path in files if path is not None), None)
 
 
 def find_here(folder: Path) -> Path | None:
@@ -284,15 +282,16 @@ class _Reader:
             return typed.replace(file, self._from_working_folder(file), 1) if file else typed
         # These take a name or a path. A name stays as it is.
         is_path = (
-            (key == "current" and not names_strategy(typed) and self._is_current_file(typed))
+            (
+                key == "current"
+                and not names_strategy(typed)
+                and (is_current_file(typed) or self._is_there(typed))
+            )
             or (key in ("tokenizer", "base") and self._is_there(typed))
             # The name of a known model is not taken for a folder that has the same name.
             or (key == "model" and not _is_known_model(typed) and self._is_there(typed))
         )
         return self._from_working_folder(typed) if is_path else typed
-
-    def _is_current_file(self, name: str) -> bool:
-        return is_current_file(name) or self._is_there(name)
 
     def _is_there(self, path: str) -> bool:
         try:

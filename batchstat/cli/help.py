@@ -85,12 +85,16 @@ class _Page:
         for paragraph in text.split("\n\n"):  # a docstring is wrapped for the source
             yield from ("", fill(" ".join(paragraph.split()), self.width, break_on_hyphens=False))
         if examples:
-            yield from self._examples(examples)
+            yield from ("", self._heading("Examples:"))
+            for line in filter(None, map(str.strip, examples.splitlines())):
+                yield f"  {self._styled(line, '2')}" if line[:1] == "#" else f"  {line}"
         yield from self._section(
             "Arguments", [(_placeholder(each), _described(each)) for each in self.arguments]
         )
         for panel, commands in _by_panel(self.commands, "Commands").items():
-            yield from self._section(panel, [(each.name, _summary(each)) for each in commands])
+            summaries = [(each.help or "").partition("\n\n")[0].split() for each in commands]
+            rows = zip((each.name for each in commands), map(" ".join, summaries), strict=True)
+            yield from self._section(panel, list(rows))
         for panel, options in _by_panel(self.options, "Options").items():
             yield from self._section(panel, [(_flags(each), _described(each)) for each in options])
         if self.commands:
@@ -107,11 +111,6 @@ class _Page:
             yield f"{name}..." if each.nargs == -1 else name  # -1: any number of words
         if self.commands:
             yield "COMMAND"
-
-    def _examples(self, text: str) -> Iterator[str]:
-        yield from ("", self._heading("Examples:"))
-        for stripped in filter(None, map(str.strip, text.splitlines())):
-            yield f"  {self._styled(stripped, '2')}" if stripped[:1] == "#" else f"  {stripped}"
 
     def _section(self, title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
         """Yield a table of names and their descriptions below a title; nothing for no rows."""
@@ -145,10 +144,6 @@ def _by_panel(items: Iterable[Any], others: str) -> dict[str, list[Any]]:
         panel = getattr(item, "rich_help_panel", None)
         by_panel.setdefault(panel if isinstance(panel, str) else others, []).append(item)
     return by_panel
-
-
-def _summary(command: Any) -> str:
-    return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
 def _placeholder(argument: Any) -> str:

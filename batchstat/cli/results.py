@@ -107,7 +107,9 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     since its plots take longer than all else; JSON at the end, as in `publish`.
     """
     command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
-    padding = _usual_padding(inputs, profile)
+    basis = inputs.settings.resolve(profile.stats.max, profile.stated_max)
+    trained = profile.stats.cut(basis.max_length, basis.overflow)
+    padding = usual_padding(trained) if trained.count else None  # the settings may leave no sample
     if not output.as_json:
         target = console()
         emit(render(profile_screen(profile, target, padding, command), target), sys.stdout.encoding)
@@ -125,15 +127,6 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     write_page(output, page)
     if output.as_json:
         emit(to_text(profile_document(profile)))
-
-
-def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:
-    """Return the padding ratio of batches that most trainers make: of 8 random samples, padded to
-    the longest. None if the settings leave no sample.
-    """
-    basis = inputs.settings.resolve(profile.stats.max, profile.stated_max)
-    trained = profile.stats.cut(basis.max_length, basis.overflow)
-    return usual_padding(trained) if trained.count else None
 
 
 def plot_files(plotted: "Result | None", output: Output) -> dict[str, bytes]:

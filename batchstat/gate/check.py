@@ -139,7 +139,10 @@ def measure_report(
             f"the profile is partial ({corpus.failed[0]})",
             "fix that, and rerun batchstat profile without --allow-partial",
         )
-    if corpus.unreadable and not _limits_cover_bad_records(profile, limits):
+    # Limits cover bad records: one on all of them, or one on each kind that occurs.
+    limited = {limit.path for limit in limits if limit.bound == "max"}
+    kinds = {f"corpus.skipped.{reason}" for reason in corpus.faulty}
+    if corpus.unreadable and not ("corpus.unreadable" in limited or kinds <= limited):
         raise InputError(
             f"{corpus.unreadable:,} record{'s' * (corpus.unreadable != 1)} could not be read, so "
             "the numbers would not cover the whole corpus",
@@ -148,15 +151,6 @@ def measure_report(
     simulation = simulate(profile, current, settings, device)
     report = report_document(profile, simulation)
     return CheckedReport(profile, current, settings, report, simulation.warnings, device)
-
-
-def _limits_cover_bad_records(profile: Profile, limits: Iterable[Limit]) -> bool:
-    """Return whether limits cover the bad records of a corpus: a limit on all bad records, or one
-    on each kind that occurs.
-    """
-    limited = {limit.path for limit in limits if limit.bound == "max"}
-    kinds = {f"corpus.skipped.{reason}" for reason in profile.corpus.faulty}
-    return "corpus.unreadable" in limited or kinds <= limited
 
 
 def require_limits(limits: Iterable[Limit], has_base: bool, subject: str) -> None:

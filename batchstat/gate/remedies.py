@@ -64,7 +64,10 @@ def with_remedies(
             continue
         # Of several that break as few, the first: it changes the training least.
         change, report, broken = min(helpful, key=lambda each: len(each[2]))
-        settings = _settings_of(change, now, trainer)
+        # Keys of the trainer's configuration, or the strategy that is then the current setup.
+        settings: Mapping[str, Any] = {"current": _with_size_written(change.row, now.settings).text}
+        if trainer is not None and change.keys is not None:
+            settings = change.keys
         written, then = describe(change, settings)
         remedy = Remedy(
             change=written,
@@ -115,15 +118,6 @@ def _exceeded(outcomes: Iterable[Outcome], report: Report) -> list[Limit]:
             if not replace(outcome, value=value).kept:
                 limits.append(outcome.limit)
     return limits
-
-
-def _settings_of(change: Change, now: CheckedReport, trainer: Trainer | None) -> Mapping[str, Any]:
-    """Return the keys of the trainer's configuration that a change sets, or the strategy that the
-    check then has as its current setup.
-    """
-    if trainer is not None and change.keys is not None:
-        return change.keys
-    return {"current": _with_size_written(change.row, now.settings).text}
 
 
 def _with_size_written(row: StrategyResult, settings: Settings) -> NamedRow:

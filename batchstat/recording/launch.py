@@ -61,21 +61,12 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
     if program.endswith(".py"):
         if not Path(program).is_file():
             raise MissingError(f"no such file: {program}")
-        return (_python(), *words)
+        # This Python if it has torch: batchstat may be installed apart, as by pipx or uv.
+        python = None if find_spec("torch") else shutil.which("python") or shutil.which("python3")
+        return (python or sys.executable, *words)
     if shutil.which(program) is None:
         raise InputError(f"{program}: no such command", "name a script, or a program on the path")
     return tuple(words)
-
-
-def _python() -> str:
-    """Return the Python for a script: this one if it has torch, else the one on the path.
-
-    batchstat may be installed apart from the training, as by pipx or uv.
-    """
-    if find_spec("torch") is not None:
-        return sys.executable
-    on_path = shutil.which("python") or shutil.which("python3")
-    return on_path or sys.executable
 
 
 def folder_of(
