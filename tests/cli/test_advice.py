@@ -45,7 +45,6 @@ def write_corpus(folder: Path, n: int = 400, seed: int = 0) -> Path:
 
 TEXT = ["corpus.jsonl", "--text-column", "text"]
 LABELLED = [*TEXT, "--label-column", "label"]
-PAIRS = ["corpus.jsonl", "--text-column", "text", "--text-column", "other"]
 CHATS = ["corpus.jsonl", "--messages-column", "messages"]
 TOKENS = ["corpus.jsonl", "--tokens-column", "ids"]
 LENGTHS = ["corpus.jsonl", "--length-column", "n"]
