@@ -1,11 +1,9 @@
 """What the documentation shows is what happens, and its reference covers what there is."""
 
 import ast
-import math
 import os
 import re
 import subprocess
-from importlib import import_module
 from pathlib import Path
 
 import make_device
@@ -176,44 +174,6 @@ def test_every_loss_is_on_the_page_of_weights_with_its_version():
     for name, meaning in LOSSES.items():
         for version in re.findall(r"checked against ([\d.]*\d)", meaning):
             assert version in rows[name]
-
-
-def rows_of_token_weights() -> dict[str, list[list[float]]]:
-    """The numbers in each cell of the table of the measured effect."""
-    section = text_of(ROOT / "docs/explanation/token-weights.md").split("<!-- token_weights -->")[1]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    return {
-        name: [[*map(float, re.findall(r"\d+\.\d+", c))] for c in cells] for name, *cells in rows
-    }
-
-
-def test_weights_move_the_losses_of_the_page():
-    """Where a tenth weighs more, its loss is lower: by how much is said below the table."""
-    rows = rows_of_token_weights()
-    for steps in ("250", "500", "1,000"):
-        for tenth in ("shortest tenth", "longest tenth"):
-            [weight], [exact] = rows[f"weight, {tenth}"]
-            (plain, plain_error), (weighed, weighed_error) = rows[f"loss, {tenth}, {steps} steps"]
-            assert exact == 1
-            assert (plain < weighed) == (weight > 1)
-            clear = abs(plain - weighed) > 2 * math.hypot(plain_error, weighed_error)
-            assert clear == ((tenth, steps) != ("shortest tenth", "500"))
-
-
-@pytest.mark.torch
-def test_the_weights_of_the_page_are_predicted_with_torch(monkeypatch):
-    needs("torch")
-    monkeypatch.syspath_prepend(ROOT / "tests/benchmarks")
-    benchmark = import_module("token_weights")
-    rows = rows_of_token_weights()
-    shown = [
-        *rows["weight, 5th to 95th percentile"][0],
-        *rows["weight, shortest tenth"][0],
-        *rows["weight, longest tenth"][0],
-    ]
-    lengths = benchmark.profile(benchmark.corpus((0, 1), 32_000))
-    # The page has means over the seeds.
-    assert benchmark.predicted(lengths, "mean-per-batch", 0) == pytest.approx(shown, rel=0.05)
 
 
 def test_the_site_is_published_as_the_gate_builds_it():

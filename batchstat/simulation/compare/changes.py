@@ -4,8 +4,7 @@ This is the only place that decides it: `compare`, `preflight`, `check`, `init`,
 page show what `find_changes` returns.
 
 Compute decides what is faster, not the number of batches: a batch of twice the tokens takes about
-twice the time. On the training benchmark (`tests/benchmarks/training.py`) the estimates of all rows
-but `fixed` are within some 10 % of measured times.
+twice the time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -18,11 +18,10 @@ from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from batchstat.simulation.compare.changes import Keeps
-from conftest import ROOT, SAMPLE_DATA, plan_epoch
+from conftest import SAMPLE_DATA, plan_epoch
 from tables import in_turn
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
-BENCHMARKS = ROOT / "docs/explanation/benchmarks.md"
 ROWS = st.lists(
     st.sampled_from(
         [
@@ -349,11 +348,9 @@ def test_packing_is_offered_beside_what_needs_no_other_attention():
 
 
 def test_the_order_of_measured_times_is_predicted():
-    """Every pair of rows of the published training benchmark that differ by over 10 %."""
-    section = BENCHMARKS.read_text(encoding="utf-8").split("<!-- training -->")[1]
-    rows = re.findall(r"^\| (\S+) \| [\d,]+ \| [\d.]+ % \| ([\d.]+) \|", section, re.MULTILINE)
-    measured = {name: float(ratio) for name, ratio in rows}
-    assert len(measured) >= 5
+    """Every pair of batchings that differ by over 10 % in how long a BERT of this shape trained."""
+    measured = {"static": 1.0, "fixed": 2.96, "hf-group-by-length": 0.44}
+    measured |= {"bucketed": 0.4, "token-budget": 0.44}
     corpus = SAMPLE_DATA / "corpus.txt"
     lengths = batchstat.profile(corpus).lengths
     for model in (None, CostModel(hidden=256, layers=2)):
