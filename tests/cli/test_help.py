@@ -1,8 +1,6 @@
 """Help pages: short ones of the common options, and pages of all that a command declares."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +8,6 @@ import pytest
 import typer
 
 from batchstat.cli.main import app
-from conftest import environment
 from tables import in_turn
 
 GROUP: Any = typer.main.get_command(app)
@@ -120,20 +117,3 @@ def test_styles_are_for_terminals(run):
     assert re.sub(r"\x1b\[\d*m", "", styled) == page
     for off in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         assert run("compare", "--help", FORCE_COLOR="1", COLUMNS="80", **off).stdout == page
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("flag", ["--help", "--help-all"])
-def test_a_reader_may_close_the_pipe(tmp_path, flag):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "batchstat", "compare", flag],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.stderr is not None
-    assert process.stderr.read() == b""
-    assert process.wait() == 0

@@ -34,6 +34,12 @@ UNUSUAL: dict[str, tuple[str, "bytes | str", list[str], int]] = {
     "blank lines everywhere": ("a.csv", "\n\ntext\n\na\n\n\nb\n\n", [], 2),
     "only carriage returns": ("a.txt", "one\rtwo\rthree", [], 1),
     "white space of other scripts": ("a.txt", "\u3000\n\u2028\na\u2028b\n", [], 1),
+    "nearly a pointer of Git LFS": ("a.txt", "version https://example.org of the text\n", [], 1),
+    "nearly a zip archive": ("a.txt", "PK is a name\n", [], 1),
+    "nearly a tar archive": ("a.txt", "x" * 257 + "ustar\n", [], 1),
+    "NUL bytes on every line": ("a.txt", "a NUL \0 in a text\n" * 3, [], 3),
+    "an escape sequence": ("a.txt", "\x1b[31mred\x1b[0m\n", [], 1),
+    "no ASCII": ("a.txt", "日本語のテキスト\n", [], 1),
 }
 DRAWN = {
     "a single sample",
@@ -44,8 +50,9 @@ DRAWN = {
 """What is unusual in a plot, too."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", UNUSUAL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DRAWN)) for name in UNUSUAL]
+)
 def test_unusual_corpora_are_profiled_and_compared(run, tmp_path, name):
     file, content, arguments, samples = UNUSUAL[name]
     (tmp_path / file).write_bytes(content.encode() if isinstance(content, str) else content)
@@ -59,6 +66,14 @@ def test_unusual_corpora_are_profiled_and_compared(run, tmp_path, name):
         assert row["samples"] == samples
     if name in DRAWN:
         assert len(list((tmp_path / "batchstat-results" / "plots").iterdir())) >= 4
+
+
+def test_labels_of_null_and_of_odd_characters_are_in_the_json(run, tmp_path):
+    rows = '{"text": "a", "y": null}\n{"text": "b b", "y": "\\u0000\\u2028"}\n'
+    (tmp_path / "a.jsonl").write_text(rows)
+    result = run("profile", "a.jsonl", "--label-column", "y", "--json", "--no-plots")
+    labels = {each["label"] for each in json.loads(result.stdout)["classes"]}
+    assert labels == {None, "\x00\u2028"}
 
 
 def test_samples_of_zero_tokens_only(run, tmp_path):
@@ -176,7 +191,7 @@ def test_terminals(tmp_path, width, extra, colored):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
-@pytest.mark.parametrize("arguments", ["--help", "compare --help", "explain"])
+@pytest.mark.parametrize("arguments", ["--help", "compare --help-all", "explain"])
 def test_a_reader_that_goes_away_is_no_error(tmp_path, arguments):
     command = f"'{sys.executable}' -m batchstat {arguments} | true"
     result = subprocess.run(

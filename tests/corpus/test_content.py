@@ -383,58 +383,11 @@ def test_lengths_are_counted_already(tmp_path):
         assert batchstat.compare(profile, max_length=10).samples == 3
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (
-            [1, 2_000_000_000],
-            "record 1: 'length' is 2000000000: must be between 0 and 1,000,000,000",
-        ),
-        ([-1], "record 0: 'length' is -1"),
-        ([1.5], "float64 of shape"),
-        ([[1], [2]], "int64 of shape"),
-    ],
-)
-def test_lengths_that_are_none(tmp_path, values, message):
-    np.save(tmp_path / "a.npy", np.array(values))
-    with pytest.raises(batchstat.InputError, match=message):
-        batchstat.profile(tmp_path / "a.npy")
-
-
-@in_turn(
-    ("options", "message"),
-    [
-        (
-            {"tokens_column": "a", "length_column": "b"},
-            "tokens_column and length_column are mutually exclusive",
-        ),
-        ({"text_column": ["a", "b", "c"]}, "given 3 times"),
-        ({"length_column": "a", "strip": True}, "strip and min_chars are for texts"),
-        (
-            {"length_column": "a", "tokenizer": "builtin"},
-            "tokenizer is for texts, but a length_column has none",
-        ),
-        ({"on_error": "ignore"}, "unknown on_error 'ignore'"),
-        ({"input_format": "xml"}, "unknown input_format 'xml'"),
-    ],
-)
-def test_options_that_exclude_each_other(tmp_path, options, message):
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(batchstat.OptionError, match=message):
-        batchstat.profile(tmp_path / "a.csv", **options)
-
-
 def test_a_first_record_without_a_text_is_one_record(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": null, "id": 3}\n{"text": "a b", "id": 4}\n')
     with pytest.raises(batchstat.InputError, match="line 1: 'text' is null where text is expected"):
         batchstat.profile(tmp_path / "a.jsonl")
     assert batchstat.profile(tmp_path / "a.jsonl", on_error="skip").records.tolist() == [1]
-
-
-def test_a_key_twice_is_no_json(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "a b c", "text": "x"}\n')
-    with pytest.raises(batchstat.InputError, match="line 1: malformed JSON: key 'text' appears 2"):
-        batchstat.profile(tmp_path / "a.jsonl")
 
 
 def test_arrays_of_other_machines_and_archives(tmp_path):
@@ -453,12 +406,6 @@ def test_a_profile_of_lengths_is_reused(run, tmp_path):
     np.save(tmp_path / "a.npy", np.array([3, 500]))
     assert "profile.json" in run("compare", "a.npy", "--no-plots").stderr
     assert "profile.json" not in run("compare", "a.npy", "--no-plots").stderr
-
-
-def test_a_number_of_thousands_of_digits(tmp_path):
-    (tmp_path / "a.csv").write_text(f"n\n{'9' * 5000}\n")
-    with pytest.raises(batchstat.InputError, match="line 2: 'n' is text where a whole number"):
-        batchstat.profile(tmp_path / "a.csv", length_column="n")
 
 
 def test_special_tokens_of_a_pair(tmp_path, real_data):

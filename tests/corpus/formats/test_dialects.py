@@ -144,33 +144,3 @@ def test_other_encodings(tmp_path, encoding, name):
     there = batchstat.profile(tmp_path / "utf8" / name, **column)
     assert here.lengths.tolist() == there.lengths.tolist()
     assert [each["text"] for each in batchstat.read_samples(here)] == words
-
-
-def test_bytes_of_another_encoding_are_named(tmp_path):
-    (tmp_path / "a.txt").write_bytes("a\nGrüße\n".encode("latin-1"))
-    with pytest.raises(batchstat.InputError, match=r"byte 4 is not UTF-8.*encoding=\"latin-1\""):
-        batchstat.profile(tmp_path / "a.txt")
-    (tmp_path / "b.txt").write_bytes(b"a" * 300_000 + b"\xff\n")
-    with pytest.raises(batchstat.InputError, match=r"byte 300,000 \(0xff\) is not ascii"):
-        batchstat.profile(tmp_path / "b.txt", encoding="ascii")
-    for encoding, advised in (("utf-16", "utf-16"), ("utf-16-be", "utf-16-be")):
-        (tmp_path / "c.txt").write_bytes("some text\n".encode(encoding))
-        with pytest.raises(batchstat.InputError, match=f'pass encoding="{advised}"$'):
-            batchstat.profile(tmp_path / "c.txt")
-        assert len(batchstat.profile(tmp_path / "c.txt", encoding=advised)) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"encoding": "latin-99"}, "no encoding of Python's"),
-        ({"encoding": "rot13"}, "no encoding of Python's"),
-        ({"separator": "||"}, "must be one character, or tab"),
-        ({"separator": '"'}, "must be one character, or tab"),
-        ({"records": "a..b"}, "must be keys with dots"),
-        ({"records": "a[1]"}, "must be keys with dots"),
-    ],
-)
-def test_options_that_mean_nothing(options, message):
-    with pytest.raises(batchstat.OptionError, match=message):
-        batchstat.CorpusOptions(**options)

@@ -13,12 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
-import batchstat
-from batchstat import InputError, OptionError
+from batchstat import InputError
 from batchstat.corpus import lines as lines_module
 from batchstat.corpus.options import CorpusOptions
 from conftest import reader_of
-from tables import in_turn
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
@@ -201,88 +199,6 @@ def test_strip_and_min_chars(tmp_path):
     assert read(path, strip=True)[1] == ["ab", "abc", "é", "abcd"]
 
 
-@in_turn(
-    ("name", "content", "options", "message"),
-    [
-        (
-            "a.csv",
-            "id,body\n1,x\n",
-            {},
-            r"cannot tell the text column \(has: id, body\): pass --text-column",
-        ),
-        ("a.csv", "text,review\n1,x\n", {}, "cannot tell the text column"),
-        (
-            "a.csv",
-            "id,text\n1,x\n",
-            {"text_column": "txt"},
-            r"column 'txt' not in .*a.csv \(has: id, text\): pass --text-column",
-        ),
-        (
-            "a.csv",
-            "id,text\n1,x\n",
-            {"label_column": "y"},
-            "column 'y' not in .* pass --label-column",
-        ),
-        ("a.csv", "text,text\n1,x\n", {"text_column": "text"}, "column 'text' appears 2 times"),
-        ("a.csv", "id,text\n1,x\n1,x,y\n", {}, "line 3: the number of fields is 3, not 2"),
-        ("a.csv", 'id,text\n1,"x\n', {}, "line 2: not RFC 4180"),
-        ("a.csv", 'id,text\n1,"x" y\n', {}, "line 2: not RFC 4180"),
-        ("a.csv", "id,text\n1,x\ry\n", {}, "line 2: not RFC 4180 .a carriage return alone"),
-        ("a.tsv", "id\ttext\n1\n", {}, "line 2: the number of fields is 1, not 2"),
-        (
-            "a.txt",
-            "x\n",
-            {"text_column": "text"},
-            "a.txt is plain text and has no column 'text': pass its real --input-format",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a"}\n{"text": \n',
-            {},
-            "line 2: malformed JSON: Expecting value at column 10",
-        ),
-        ("a.jsonl", '{"text": "a"}\n5\n', {}, "line 2: a number where an object is expected"),
-        ("a.jsonl", "[" * 100_000 + "\n", {}, "line 1: malformed JSON"),
-        (
-            "a.jsonl",
-            '{"text": "a"}\n{"txt": "b"}\n',
-            {},
-            r"line 2: column 'text' is missing \(has: txt\)",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a"}\n{"text": null}\n',
-            {},
-            "line 2: 'text' is null where text is expected",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a", "y": {"z": 1}}\n',
-            {"label_column": "y"},
-            "line 1: label 'y' is an object",
-        ),
-        (
-            "a.jsonl",
-            '{"question": "a", "answer": "b"}\n',
-            {},
-            r"cannot tell the text column .*\(has: question, answer\)",
-        ),
-        (
-            "a.jsonl",
-            '{"input_ids": [1, 2], "labels": [-100, 2]}\n',
-            {},
-            r"cannot tell the text column .*\(has: input_ids, labels\): pass --tokens-column",
-        ),
-        ("a.jsonl", '{"text": "a"}\n{"text": "\\ud800"}\n', {}, "line 2: half a surrogate pair"),
-        ("a.parquet", "not parquet at all", {}, "is not a readable Parquet file"),
-    ],
-)
-def test_what_cannot_be_read_is_named_with_its_place(tmp_path, name, content, options, message):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=message):
-        read(tmp_path / name, **options)
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
 @pytest.mark.parametrize("block", [7, 1 << 20])
 def test_bytes_that_are_not_utf8_are_named_by_line_and_offset(tmp_path, monkeypatch, name, block):
@@ -298,36 +214,3 @@ def test_a_byte_order_mark_is_not_text(tmp_path):
     (tmp_path / "a.txt").write_bytes("\ufeffx\n\ufeffy\n".encode())
     assert read(tmp_path / "a.csv")[1] == ["x"]
     assert read(tmp_path / "a.txt")[1] == ["x", "\ufeffy"]
-
-
-def test_a_gzip_file_cut_short_is_an_error(tmp_path):
-    packed = gzip.compress(b"some text\n" * 1000)
-    (tmp_path / "a.txt.gz").write_bytes(packed[:-20])
-    with pytest.raises(InputError, match="cut short"):
-        read(tmp_path / "a.txt.gz")
-    (tmp_path / "b.txt.gz").write_bytes(packed[:20] + b"\x00" * 20 + packed[40:])
-    with pytest.raises(InputError, match=r"b.txt.gz"):
-        read(tmp_path / "b.txt.gz")
-
-
-def test_a_column_of_numbers_is_no_text(tmp_path):
-    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="column 'text' is int64 where text is expected"):
-        read(tmp_path / "a.parquet", text_column="text")
-    pq.write_table(pa.table({"text": ["a", None]}), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match="record 1: 'text' is null"):
-        read(tmp_path / "b.parquet")
-
-
-@pytest.mark.parametrize("options", [{"header": False}, {"quote": True}, {"quote": False}])
-def test_options_of_formats_that_the_corpus_has_not(tmp_path, options):
-    (tmp_path / "a.txt").write_text("x\n")
-    with pytest.raises(OptionError, match=r"is for \.csv and \.tsv files"):
-        batchstat.profile(tmp_path / "a.txt", **options)
-
-
-def test_columns_without_a_header_go_by_number():
-    with pytest.raises(OptionError, match="name columns by number, from 0"):
-        CorpusOptions(header=False, text_column=("text",))
-    with pytest.raises(OptionError, match="min_chars=-1"):
-        CorpusOptions(min_chars=-1)

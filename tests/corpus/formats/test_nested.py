@@ -147,32 +147,6 @@ def test_lines_of_json_under_the_other_name(tmp_path):
     assert texts_of(tmp_path / "a.json", input_format="jsonl") == ["x", "y"]
 
 
-@pytest.mark.parametrize(
-    ("content", "path", "message"),
-    [
-        ('{"data": [{"text": "x"}]', "data", "it ends within an object"),
-        ('{"data": [{"text": "x"}], "more": [1', "data", "the file ends within a value"),
-        ('{"data": [{"text": "x"}', "data", "malformed JSON"),
-        ('{"data": [{"text": "x"}]} x', "data", "something follows"),
-        ('{"data": 3}', "data", "is not a list: it is a number"),
-        ('{"rows": [], "n": 3}', "data", r"'data' is not there \(has: rows, n\)"),
-        ('[{"text": "x"}]', "data", "has no 'data': it is a list"),
-        (
-            '{"data": [{"rows": [1]}]}',
-            "data[].other[]",
-            r"its elements have nothing at \.other\[\]: check records",
-        ),
-        ("{" + "[" * 100_000, "data", "malformed JSON"),
-        ('{"data": ' + "[" * 100_000, "data", "nested too deeply"),
-        ('{"data": [], "data": []}', "other", "'other' is not there"),
-    ],
-)
-def test_paths_that_lead_nowhere(tmp_path, content, path, message):
-    (tmp_path / "a.json").write_text(content)
-    with pytest.raises(batchstat.InputError, match=message):
-        batchstat.profile(tmp_path / "a.json", records=path, text_column="text")
-
-
 def test_columns_inside_of_objects(tmp_path):
     rows = [
         {
