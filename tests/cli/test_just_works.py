@@ -32,6 +32,12 @@ UNUSUAL: dict[str, tuple[str, "bytes | str", list[str], int]] = {
     "some samples of zero tokens": ("a.jsonl", '{"ids": []}\n{"ids": [7, 7]}\n', IDS, 2),
     "a byte-order mark": ("a.csv", "\ufefftext,y\na,1\n", ["--text-column", "text"], 1),
     "blank lines everywhere": ("a.csv", "\n\ntext\n\na\n\n\nb\n\n", [], 2),
+    "quotes around a semicolon in a text": (
+        "a.csv",
+        'say ";" please,1\nfine,0\n',
+        ["--no-header", "--text-column", "0"],
+        2,
+    ),
     "only carriage returns": ("a.txt", "one\rtwo\rthree", [], 1),
     "white space of other scripts": ("a.txt", "\u3000\n\u2028\na\u2028b\n", [], 1),
     "nearly a pointer of Git LFS": ("a.txt", "version https://example.org of the text\n", [], 1),

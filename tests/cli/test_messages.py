@@ -3,25 +3,18 @@
 import json
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import batchstat
 import written
-from batchstat.cli.commands import (
-    balance,
-    buckets,
-    check,
-    compare,
-    init,
-    measure,
-    merge,
-    profile,
-    recipe,
-)
 from conftest import Cli, write_jsonl
+
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
 LENGTHS = [3, 9, 27, 50, 50, 50, 80, 100, 120, 7] * 9
 
@@ -29,223 +22,180 @@ LENGTHS = [3, 9, 27, 50, 50, 50, 80, 100, 120, 7] * 9
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     """Corpora of every kind, and some that are none."""
-    records = [
-        {
-            "text": "word " * n,
-            "review": "so " * n,
-            "body": "no " * n,
-            "n": n,
-            "label": "ab"[n % 2],
-            "messages": [{"role": "user", "content": "so"}],
-            "conversations": [{"from": "human", "value": "so"}],
-            "ids": [1] * n,
-        }
-        for n in LENGTHS
-    ]
-    write_jsonl(tmp_path / "all.jsonl", records)
-    write_jsonl(tmp_path / "n.jsonl", [{"n": r["n"], "label": r["label"]} for r in records])
-    write_jsonl(tmp_path / "two.jsonl", [{k: r[k] for k in ("body", "label")} for r in records])
-    write_jsonl(
-        tmp_path / "sharegpt.jsonl", [{"conversations": r["conversations"]} for r in records]
-    )
-    write_jsonl(tmp_path / "openai.jsonl", [{"messages": r["messages"]} for r in records])
-    (tmp_path / "lines.json").write_text((tmp_path / "two.jsonl").read_text())
+    columns = {
+        "text": lambda n: "word " * n,
+        "review": lambda n: "so " * n,
+        "body": lambda n: "no " * n,
+        "n": lambda n: n,
+        "label": lambda n: "ab"[n % 2],
+        "messages": lambda _: [{"role": "user", "content": "so"}],
+        "conversations": lambda _: [{"from": "human", "value": "so"}],
+        "ids": lambda n: [1] * n,
+    }
+    for name, kept in {
+        "all.jsonl": columns,
+        "n.jsonl": ["n", "label"],
+        "two.jsonl": ["body", "label"],
+        "lines.json": ["body", "label"],
+        "data/train.jsonl": ["body", "label"],
+        "sharegpt.jsonl": ["conversations"],
+        "openai.jsonl": ["messages"],
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write_jsonl(tmp_path / name, [{key: columns[key](n) for key in kept} for n in LENGTHS])
     (tmp_path / "plain.txt").write_text("some words\n" * 20)
     (tmp_path / "a.csv").write_text("body,label\nsome words,x\nmore,y\n")
     (tmp_path / "quote.csv").write_text('body,label\nthe 5" disk,x\n"more,y\n')
     (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": 5}\n')
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "train.jsonl").write_text((tmp_path / "two.jsonl").read_text())
     (tmp_path / "weights.json").write_text('{"a": 1, "b": 3}')
+    np.save(tmp_path / "n.npy", LENGTHS)
+    np.save(tmp_path / "sorted.npy", np.arange(1, 200))
     return tmp_path
 
 
-N = ["n.jsonl", "--length-column", "n"]
-CLASSES = [*N, "--label-column", "label"]
-PROFILED = ["profile", *CLASSES, "--no-plots"]
-
-# What is run; what it says, of which the groups are flags to add instead of theirs.
-SAID: dict[str, tuple[list[str], str]] = {
-    "a column": (["profile", "two.jsonl", "--text-column", "bodi"], r"pass (--text-column body)"),
-    "a chat": (["profile", "sharegpt.jsonl"], r"pass (--messages-column conversations)$"),
-    "another chat": (["profile", "openai.jsonl"], r"pass (--messages-column messages)$"),
-    "lines": (
-        ["profile", "lines.json", "--text-column", "body"],
-        r"pass (--input-format jsonl) if it has one per line",
-    ),
-    "a quote": (
-        ["profile", "quote.csv", "--text-column", "body"],
-        r"or pass (--no-quote) if quotes are part of the text",
-    ),
-    "a bad record": (["profile", "bad.jsonl"], r": pass (--on-error skip) to skip such records"),
-    "no tokenizer": (
-        ["profile", "a.csv", "--text-column", "body", "--tokenizer", "./no"],
-        r"use the built-in one: (--tokenizer builtin)",
-    ),
-    "no edge": (
-        ["compare", *N, "--strategy", "boundaries:boundaries=50"],
-        r"above the last edge 50: .* with (--max-length 50)",
-    ),
-    "no edge of a buffer": (
-        ["compare", *N, "--strategy", "lhotse:boundaries=50"],
-        r"above the last edge 50: .* with (--max-length 50)",
-    ),
-    "a ratio": (["check", *N, "--max-padding", "95"], r"(max-padding)='95': did you mean (95%)\?"),
-    "a comma": (
-        ["check", *N, "--max-padding", "99,5%"],
-        r"(max-padding)='99,5%': did you mean (99.5%)",
-    ),
-    "points": (
-        ["check", *N, "--max-padding", "90pp"],
-        r"(max-padding)='90pp': .* did you mean (90%)\?",
-    ),
-    "a count": (["check", *N, "--max-batches", "5,000"], r"(max-batches)='5,000': .* or (5000)\?"),
-    "no limit": (["check", *N], r"pass (--max-padding 5%) or"),
-    "a strategy": (["compare", *N, "--strategy", "statik"], r"unknown (strategy) .* mean '(\w+)'"),
-    "an order": (["compare", *N, "--order", "flie"], r"unknown (order) .* did you mean '(\w+)'"),
-    "a distribute": (
-        ["compare", *N, "--distribute", "sample"],
-        r"unknown (distribute) .* did you mean '(\w+)'",
-    ),
-    "a remainder": (
-        ["compare", *N, "--remainder", "drops"],
-        r"unknown (remainder) .* did you mean '(\w+)'",
-    ),
-    "an overflow": (
-        ["compare", *N, "--overflow", "splits"],
-        r"unknown (overflow) .* did you mean '(\w+)'",
-    ),
-    "a framework": (
-        ["compare", *N, "--strategy", "lotse"],
-        r"unknown (strategy) .* mean '([\w-]+)'",
-    ),
-    "a sampler": (
-        ["compare", *CLASSES, "--sampler", "upsamplin"],
-        r"unknown (sampler) .* did you mean '(\w+)'",
-    ),
-    "no weights": (
-        ["compare", *CLASSES, "--sampler", "count"],
-        r"(sampler) 'count' needs count: write '(count=)N'",
-    ),
-    "a model": (["compare", *N, "--model", "hidden=3"], r"(model) .* write (hidden=768,layers=12)"),
-    "a cost": (["buckets", *N, "--cost", "linea"], r"unknown (cost) .* did you mean '(\w+)'"),
-    "buckets": (["buckets", *N, "--buckets", "50"], r"(buckets)=50: .* set at most (8)"),
-    "two formats": (
-        ["check", *N, "--max-padding", "99%", "--format", "json", "--format", "text"],
-        r"as in --(format) (text=FILE)",
-    ),
-    "an export": (["compare", *N, "--export", "a.txt"], r"(export)=a.txt: must end in (.parquet)"),
-    "other batches": (
-        [
-            "compare",
-            *CLASSES,
-            "--sampler",
-            "per-batch:classes=2,samples=3",
-            "--distribute",
-            "chunks",
-        ],
-        r"warning: .* use (static) with (batch_size=6), (--distribute batches) and "
-        r"--overflow truncate",
-    ),
-    "unequal steps": (
-        [
-            "compare",
-            *N,
-            "--world-size",
-            "3",
-            "--distribute",
-            "samples",
-            "--tokens-per-batch",
-            "240",
-        ],
-        r"warning: .* use (--distribute batches) with (--remainder repeat)",
-    ),
-    "unequal steps that drop": (
-        ["compare", *N, "--world-size", "4", "--distribute", "chunks", "--tokens-per-batch", "240"],
-        r"warning: .* use (--distribute batches) with --remainder repeat or drop",
-    ),
-    "independent": (
-        ["compare", *N, "--world-size", "3", "--distribute", "independent", "--strategy", "static"],
-        r"warning: each rank has a different seed.*: use (--distribute samples), "
-        r"which shares the seed",
-    ),
-    "a batch of one": (
-        ["compare", *N, "--tokens-per-batch", "150"],
-        r"warning: batch_size is 1.* for two, set (--tokens-per-batch 240)",
-    ),
-    "a batch of one, shorter": (
-        ["compare", *N, "--tokens-per-batch", "150", "--pad-to-multiple-of", "8"],
-        r"warning: batch_size is 1.* or (--max-length 72)",
-    ),
-    "a sorted corpus": (
-        [
-            *("compare", "sorted.npy", "--order", "file", "--strategy", "static"),
-            *("--tokens-per-batch", "500"),
-        ],
-        r"warning: consecutive batches .*: (--order shuffled) \[order/alike-neighbours\]$",
-    ),
+# What is typed | what of it is wrong | what is said, as a pattern | what is typed instead, RIGHT.
+SAID = r"""
+profile two.jsonl | --text-column bodi | pass RIGHT | --text-column body
+profile sharegpt.jsonl | | pass RIGHT$ | --messages-column conversations
+profile openai.jsonl | | pass RIGHT$ | --messages-column messages
+profile lines.json --text-column body | | pass RIGHT if it has one per line | --input-format jsonl
+profile quote.csv --text-column body | | or pass RIGHT if quotes are part of the text | --no-quote
+profile bad.jsonl | | : pass RIGHT to skip such records | --on-error skip
+profile a.csv --text-column body | --tokenizer ./no | built-in one: RIGHT | --tokenizer builtin
+compare n.npy --strategy boundaries:boundaries=50 | | last edge 50: .* RIGHT | --max-length 50
+compare n.npy --strategy lhotse:boundaries=50 | | last edge 50: .* with RIGHT | --max-length 50
+check n.npy | --max-padding 95 | ='95': did you mean 95%\? | --max-padding 95%
+check n.npy | --max-padding 99,5% | ='99,5%': did you mean 99.5% | --max-padding 99.5%
+check n.npy | --max-padding 90pp | ='90pp': .* did you mean 90%\? | --max-padding 90%
+check n.npy | --max-batches 5,000 | ='5,000': .* or 5000\? | --max-batches 5000
+buckets n.npy | --buckets 50 | buckets=50: .* set at most 8 | --buckets 8
+compare n.npy | --strategy statik | unknown strategy .* mean 'static' | --strategy static
+compare n.npy | --strategy lotse | unknown strategy .* mean 'lhotse' | --strategy lhotse
+compare n.npy | --order flie | unknown order .* mean 'file' | --order file
+compare n.npy | --distribute sample | unknown distribute .* mean 'samples' | --distribute samples
+compare n.npy | --remainder drops | unknown remainder .* mean 'drop' | --remainder drop
+compare n.npy | --overflow splits | unknown overflow .* mean 'split' | --overflow split
+buckets n.npy | --cost linea | unknown cost .* mean 'linear' | --cost linear
+compare CLASSES | --sampler upsamplin | mean 'upsampling' | --sampler upsampling
+compare CLASSES | --sampler count | needs count: write 'count=N' | --sampler count=5
+compare n.npy | --model hidden=3 | write hidden=768,layers=12 | --model hidden=768,layers=12
+compare n.npy --strategy static | --export a.txt | must end in .parquet | --export a.parquet
+check n.npy --max-p99 200 | --format json --format text | --format text=F | --format text=a.txt
+compare sorted.npy --batch-size 5 | --order file | ^warning: .*: RIGHT \[order/ | --order shuffled
+compare n.npy | --tokens-per-batch 150 | ^warning: .* two, set RIGHT | --tokens-per-batch 240
+compare n.npy SMALL | | ^warning: batch_size is 1.* or RIGHT | --max-length 72
+compare n.npy --world-size 3 | --distribute independent | use RIGHT, which | --distribute samples
+compare n.npy RANKS 3 | --distribute samples | RIGHT | --distribute batches with --remainder repeat
+compare n.npy RANKS 4 | --distribute chunks | use RIGHT with | --distribute batches
+compare CLASSES DRAWN | --distribute chunks | static with batch_size=6, --dist.* batches | STATIC
+"""
+CLASSES = "n.jsonl --length-column n --label-column label"
+WORDS = {
+    "CLASSES": CLASSES,
+    "DRAWN": "--sampler per-batch:classes=2,samples=3",
+    "RANKS": "--tokens-per-batch 240 --world-size",
+    "STATIC": "--strategy static:batch_size=6 --distribute batches",
+    "SMALL": "--tokens-per-batch 150 --pad-to-multiple-of 8",
 }
 
 
-def added(arguments: list[str], found: re.Match[str]) -> list[str]:
-    """Arguments with what a message says, instead of the flags of that name."""
-    words = [word for group in found.groups() for word in shlex.split(group)]
-    if not words[0].startswith("--"):
-        words = [f"--{words[0]}", *words[1:]]
-    if words[0] == "--static":
-        words = ["--strategy", f"static:{words[1]}", *words[2:]]
-    words = {
-        "--format": ["--format", "text=out.txt"],
-        "--export": ["--strategy", "static", "--export", "a.parquet"],
-    }.get(words[0], words)
-    if words[:2] == ["--sampler", "count="]:
-        words = ["--sampler", "count=5"]
-    for name in [word for word in words if word.startswith("--")]:
-        if name in arguments and name != "--format":
-            at = arguments.index(name)
-            arguments = arguments[:at] + arguments[at + 2 :]
-        elif name == "--format":
-            arguments = arguments[:-2]
-    return [*arguments, *words]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SAID)
-def test_what_is_said_is_done(cli: Cli, files: Path, name: str):
-    np.save(files / "sorted.npy", np.arange(1, 200))
-    arguments, pattern = SAID[name]
-    code, _, err = cli(*arguments)
-    found = re.search(pattern, err, re.MULTILINE)
-    assert found is not None, err
-    warned = found[0].startswith("warning")
-    assert code == 0 if warned else code in (2, 3)
-    again = added(arguments, found)
-    flags = [] if again[0] == "check" else ["--no-plots"]
-    code, _, err = cli(*again, *flags)
-    if name == "no limit":
-        assert code == 1
-    else:
-        assert code == 0, (again, err)
-    assert not warned or not re.search(pattern.partition(".*")[0], err), err
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("row", SAID.strip().splitlines())
+def test_what_is_said_is_done(cli: Cli, row: str):
+    for name, words in WORDS.items():
+        row = row.replace(name, words)
+    typed, wrong, said, right = map(str.strip, row.split("|"))
+    plots = "" if typed.startswith("check") else "--no-plots"
+    code, _, err = cli(*shlex.split(f"{typed} {wrong} {plots}"))
+    pattern = said.replace("RIGHT", re.escape(right))
+    [line] = [each for each in err.splitlines() if re.search(pattern, each)]
+    assert code == 0 if line.startswith("warning: ") else code in (2, 3)
+    code, _, err = cli(*shlex.split(f"{typed} {right.replace(' with ', ' ')} {plots}"))
+    assert code == 0, err
+    assert not re.search(pattern, err)
+
+
+CHAT = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
+SHAREGPT = [{"from": "human", "value": "a b"}, {"from": "gpt", "value": "c"}]
+PARAGRAPHS = [{"context": "c", "qas": [{"id": 1, "question": "q"}]}] * 2
+SQUAD = [{"paragraphs": PARAGRAPHS}] * 3
+LINES = json.dumps({"data": SQUAD}, indent=1)
+TURNS = {"id": "1", "turns": [{"text": "a"}, {"text": "b"}]}
+BY_ID = {f"s {i}": [{"word": "a"}, {"word": "b"}] for i in range(30)}
+ALPACA = [{"instruction": "a", "input": "b", "output": "c"}]
+TABS = "ham\tsee you, later\nspam\twin now\n" * 3
+LONG = "A text of a review; " * 40
+PARTS = "--records data[].paragraphs"
+TSV = "--input-format tsv --no-header --text-column 1"
+
+# A file as people have it, after those in public repositories; what is said of it | the flags that
+# then read it, where these are not what is said; and how many samples it has.
+LAYOUTS: list[tuple[str, Any, str, int]] = [
+    ("a.jsonl", {"chosen_messages": CHAT, "n": 1}, "--messages-column chosen_messages", 1),
+    ("a.json", [{"dialog": SHAREGPT, "id": "1"}], "--messages-column dialog", 1),
+    ("a.json", [{"chats": SHAREGPT, "chosen": {}}], "--messages-column chats", 1),
+    ("a.json", ALPACA, "--input-format alpaca --messages-column messages", 1),
+    ("a.json", [TURNS], "or --records '[].turns' | --records [].turns", 2),
+    ("a.jsonl", TURNS, "or --records 'turns' | --records turns", 2),
+    ("a.json", [{"translation": {"en": "a", "de": "b"}}], "--text-column translation.en", 1),
+    # Objects, whose keys are named
+    ("a.json", {"data": [{"text": "one two"}]}, "--records data", 1),
+    ("a.json", {"meta": {}, "result": {"rows": [{"text": "x"}]}}, "--records result.rows", 1),
+    ("a.json", {"id1": {"text": "x"}, "id2": {"text": "y"}}, "--records '[]' | --records []", 2),
+    ("a.json", {"texts": ["x", "y"]}, "--records texts", 2),
+    ("a.json", BY_ID, "or '[][]' if each | --records [][] --text-column word", 60),
+    ("a.json", {"data": SQUAD}, f"--records data | {PARTS}", 6),
+    ("a.json", SQUAD, "or --records '[].paragraphs' | --records [].paragraphs", 6),
+    ("a.jsonl", LINES, f"pass --input-format json | --input-format json {PARTS}", 6),
+    # Tables
+    (
+        "a.csv",
+        '"row"\t"text"\n"1"\t"a, b"\n',
+        "--separator tab | --separator tab --text-column text",
+        1,
+    ),
+    ("a.csv", f"{LONG},1\n{LONG},0\n", "--no-header | --no-header --text-column 0", 2),
+    ("SMSSpamCollection", TABS, f"has 2 fields between tabs on each line | {TSV}", 6),
+    ("SMSSpamCollection", TABS, "has 2 fields between tabs | --input-format txt", 6),
+    ("a.tsv", 'id\ttext\n1\t"a\n\nb"\n', "is 1, not 2: pass --quote | --quote", 1),
+    # A lone column of labels or ids is no text
+    *(
+        ("a.jsonl", {name: "x", "n": 1}, f"cannot tell the text column | --text-column {name}", 1)
+        for name in ("label", "status_id", "Category", "lang", "role")
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said", "samples"), LAYOUTS, ids=[row[2] for row in LAYOUTS]
+)
+def test_advice_leads_to_the_samples(
+    cli: Cli, tmp_path: Path, name: str, content: Any, said: str, samples: int
+):
+    message, _, flags = said.partition(" | ")
+    for indent in (None, 1) if name == "a.json" else (None,):
+        text = content if isinstance(content, str) else json.dumps(content, indent=indent)
+        (tmp_path / name).write_text(text)
+        code, _, err = cli("profile", name)
+        assert code == 3
+        assert message in err
+        assert len(err) < 400
+    code, shown, err = cli("profile", name, *shlex.split(flags or said), "--no-plots", "--json")
+    assert code == 0, err
+    assert json.loads(shown)["corpus"]["samples"] == samples
 
 
 def examples() -> list[tuple[str, str]]:
     """The lines of every command's help that begin with `batchstat`."""
-    commands = {
-        "profile": profile.command,
-        "merge": merge.command,
-        "compare": compare.command,
-        "balance": balance.command,
-        "buckets": buckets.command,
-        "recipe": recipe.command,
-        "check": check.command,
-        "init": init.command,
-        "measure": measure.command,
+    names = ["profile", "compare", "balance", "buckets", "recipe", "check", "init", "measure"]
+    helps = {
+        name: import_module(f"batchstat.cli.commands.{name}").command.__doc__ for name in names
     }
     return [
         (name, line.strip().rpartition(" > ")[0] or line.strip())
-        for name, command in commands.items()
-        for line in (command.__doc__ or "").splitlines()
+        for name in names
+        for line in helps[name].splitlines()
         if line.strip().startswith("batchstat ")
         and not re.search("s3://|dask|/100|whole|chat.jsonl", line)
     ]
@@ -285,57 +235,26 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments",
+    "typed",
     [
-        [*N, "--tokens-per-batch", "500"],
-        [*CLASSES, "--sampler", "upsampling", "--current", "static:batch_size=3"],
-        [*CLASSES, "--sampler", "weights=weights.json,length=30", "--max-length", "60"],
-        [*CLASSES, "--keep-labels", "a", "--drop-last", "--tokens-per-batch", "300"],
-        ["a.csv", "--text-column", "body", "--label-column", "label", "--world-size", "2"],
-        ["two.jsonl", "all.jsonl", "--text-column", "body", "--strip", "--min-chars", "3"],
-        ["all.jsonl", "--text-column", "text", "--text-column", "review", "--seed", "3"],
-        ["all.jsonl", "--messages-column", "messages", "--order", "file"],
-        ["all.jsonl", "--tokens-column", "ids", "--pad-to-multiple-of", "8"],
+        "n.npy --tokens-per-batch 500",
+        f"{CLASSES} --sampler upsampling --current static:batch_size=3",
+        f"{CLASSES} --sampler weights=weights.json,length=30 --max-length 60",
+        f"{CLASSES} --keep-labels a --drop-last --tokens-per-batch 300",
+        "a.csv --text-column body --label-column label --world-size 2",
+        "two.jsonl all.jsonl --text-column body --strip --min-chars 3",
+        "all.jsonl --text-column text --text-column review --seed 3",
+        "all.jsonl --messages-column messages --order file",
+        "all.jsonl --tokens-column ids --pad-to-multiple-of 8",
     ],
-    ids=lambda arguments: " ".join(arguments),
 )
 @pytest.mark.usefixtures("files")
-def test_what_init_says_to_run_next(cli: Cli, arguments: list[str]):
-    code, _, err = cli("init", *arguments)
+def test_what_init_says_to_run_next(cli: Cli, typed: str):
+    code, _, err = cli("init", *shlex.split(typed))
     assert code == 0, err
     assert re.search(r"^next: batchstat check;", err, re.MULTILINE)
     code, shown, err = cli("check")
     assert code == 0, (shown, err)
-
-
-def test_shards_say_how_they_are_put_together(cli: Cli, files: Path):
-    read = ["two.jsonl", "n.jsonl", "a.csv"]
-    (files / "n.jsonl").write_text((files / "two.jsonl").read_text())
-    read += ["--text-column", "body", "--no-plots"]
-    for i in (1, 3):
-        code, shown, _ = cli("profile", *read, "--shard", f"{i}/3", "-o", f"part {i}")
-        assert code == 0
-    [line] = re.findall(r"^next +batchstat (merge .*)$", shown, re.MULTILINE)
-    folders = ["part 1", "part 3"]
-    at = shlex.split(line).index("FOLDER-OF-EACH-SHARD")
-
-    def merge_line() -> list[str]:
-        words = shlex.split(line)
-        return [*words[:at], *folders, *words[at + 2 :], "--no-plots"]
-
-    code, _, err = cli(*merge_line())
-    assert code == 3
-    [number, of] = re.findall(r"count shard (\d) of (\d)", err)[0]
-    assert cli("profile", *read, "--shard", f"{number}/{of}", "-o", "part 2")[0] == 0
-    folders.append("part 2")
-    (files / "batchstat.toml").write_text('corpus = "plain.txt"\ntokens-per-batch = 77\n')
-    code, shown, err = cli(*merge_line())
-    assert code == 0, err
-    [line] = re.findall(r"^next +batchstat (compare .*)$", shown, re.MULTILINE)
-    code, shown, err = cli(*shlex.split(line), "--no-plots")
-    assert code == 0, err
-    assert re.search(r"^● static .* 8 +full", shown, re.MULTILINE)
-    assert "two.jsonl and 2 more" in shown
 
 
 @pytest.mark.parametrize("configured", [False, True])
@@ -346,7 +265,7 @@ def test_what_profile_says_to_run_next(cli: Cli, files: Path, folder: tuple[str,
         (files / "batchstat.toml").write_text(
             'corpus = "plain.txt"\ntokens-per-batch = 77\nmax-length = 50\n'
         )
-    code, shown, err = cli(*PROFILED, *folder)
+    code, shown, err = cli("profile", *CLASSES.split(), "--no-plots", *folder)
     assert code == 0, err
     [line] = re.findall(r"^next +batchstat (.*)$", shown, re.MULTILINE)
     code, shown, err = cli(*shlex.split(line), "--no-plots")
@@ -357,22 +276,15 @@ def test_what_profile_says_to_run_next(cli: Cli, files: Path, folder: tuple[str,
 
 
 def test_a_stale_profile_is_counted_again_as_it_says(cli: Cli, files: Path):
-    assert cli(*PROFILED)[0] == 0
+    assert cli("profile", *CLASSES.split(), "--no-plots")[0] == 0
     with (files / "n.jsonl").open("a") as file:
         file.write(json.dumps({"n": 5, "label": "a"}) + "\n")
     code, _, err = cli("check", "--max-padding", "99%")
     assert code == 3
     assert "name the corpus, or rerun batchstat profile" in err
-    assert cli("check", *CLASSES, "--max-padding", "99%")[0] == 0
-    assert cli(*PROFILED)[0] == 0
+    assert cli("check", *CLASSES.split(), "--max-padding", "99%")[0] == 0
+    assert cli("profile", *CLASSES.split(), "--no-plots")[0] == 0
     assert cli("check", "--max-padding", "99%")[0] == 0
-
-
-def test_two_columns_in_one_flag_are_pointed_out(cli: Cli, files: Path):
-    (files / "pairs.csv").write_text("question,answer\na b,c\n")
-    code, _, err = cli("profile", "pairs.csv", "--text-column", "question,answer")
-    assert code == 3
-    assert "pass --text-column question --text-column answer" in err
 
 
 def test_columns_without_a_header_may_be_numbers(files: Path):
@@ -424,16 +336,6 @@ def test_a_longer_corpus_has_a_limit_that_it_keeps(cli: Cli, files: Path):
     truncated = 20 * 310 / (7 * 200 + 90 * 20 + 400 * 20)
     kept_limit = remedy.removesuffix("%").split()[-1]
     assert 100 * truncated <= float(kept_limit) < 100 * truncated + 0.01
-
-
-def test_a_shard_that_was_not_downloaded_is_noticed(cli: Cli, files: Path):
-    (files / "a.txt").write_text("some words\n" * 500)
-    assert cli("init", "a.txt")[0] == 0
-    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
-    (files / "a.txt").write_text(pointer)
-    code, _, err = cli("check")
-    assert code == 3
-    assert "a.txt is a Git LFS pointer, not the data: run git lfs pull" in err
 
 
 def test_init_and_check_say_what_they_limit_and_what_would_help(cli: Cli, files: Path):

@@ -116,37 +116,6 @@ def test_tables_as_pandas_writes_them(tmp_path_factory, rows):
         assert texts_of(folder / "marked.json", **options) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "advice"),
-    [
-        ({"data": [{"text": "one two"}]}, {"records": "data"}),
-        ({"meta": {"n": 1}, "result": {"rows": [{"text": "x"}]}}, {"records": "result.rows"}),
-        ({"id1": {"text": "x"}, "id2": {"text": "y"}}, {"records": "[]"}),
-        ({"texts": ["x", "y"]}, {"records": "texts"}),
-    ],
-)
-def test_an_object_names_its_keys_and_the_option_that_reads_it(tmp_path, value, advice):
-    for indent in (None, 1):
-        path = written(tmp_path / "a.json", value, indent=indent)
-        with pytest.raises(batchstat.InputError, match="is one JSON object") as raised:
-            batchstat.profile(path)
-        assert all(key in str(raised.value) for key in value)
-        advised = str(raised.value).partition('records="')[2].partition('"')[0]
-        assert {"records": advised} == advice
-        assert texts_of(path, **advice)
-        # The same under the name of lines of JSON.
-        lines = written(tmp_path / "a.jsonl", value, indent=1)
-        with pytest.raises(batchstat.InputError, match='pass input_format="json"$'):
-            batchstat.profile(lines)
-
-
-def test_lines_of_json_under_the_other_name(tmp_path):
-    write_jsonl(tmp_path / "a.json", [{"text": "x"}, {"text": "y"}])
-    with pytest.raises(batchstat.InputError, match='input_format="jsonl"'):
-        batchstat.profile(tmp_path / "a.json")
-    assert texts_of(tmp_path / "a.json", input_format="jsonl") == ["x", "y"]
-
-
 def test_columns_inside_of_objects(tmp_path):
     rows = [
         {
