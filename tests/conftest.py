@@ -240,11 +240,11 @@ def reader_of(path: Path, options: "CorpusOptions", kind: str | None = None) -> 
     return CorpusReader(splits_of(find_sources([path], kind), options), options)
 
 
-def resealed(record: dict[str, Any], about: str = "", **changes: object) -> dict[str, Any]:
+def resealed(record: dict[str, Any], **changes: object) -> dict[str, Any]:
     """A sealed record with other values, as if batchstat had written them."""
     from batchstat.storage.sealed_records import seal
 
-    return seal({k: v for k, v in (record | changes).items() if k != "digest"}, about)
+    return seal({k: v for k, v in (record | changes).items() if k != "digest"})
 
 
 def write_jsonl(path: Path, records: list[dict[str, object]]) -> Path:

@@ -266,26 +266,6 @@ def test_what_the_table_shows_beside_its_rows(run):
         assert any(line.startswith(word) for line in lines), word
 
 
-@pytest.mark.parametrize(
-    ("flags", "code", "message"),
-    [
-        (["--strategy", "farseq"], 2, "unknown strategy 'farseq': did you mean 'fairseq'?"),
-        (["--seeds", "0"], 2, "seeds=0: must be between 1"),
-        (["--model", "hidden=768"], 2, "has no layers"),
-        (["--model", "nowhere"], 3, "model 'nowhere' cannot be loaded: no such file or folder"),
-        (["--strategy", "static:buckets=3"], 2, "unknown parameter of static 'buckets'"),
-        (["--strategy", "boundaries:boundaries=9,3"], 2, "must be above 0 and strictly rising"),
-    ],
-)
-def test_mistakes_in_a_table_are_named_before_any_work(run, tmp_path, flags, code, message):
-    result = run("compare", SAMPLE_DATA / "corpus.txt", *flags)
-    assert result.returncode == code
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == ""
-    assert not (tmp_path / "batchstat-results").exists()
-
-
 def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     (tmp_path / "a.csv").write_text("n\n" + "50\n" * 1000)
     equal = ["compare", "a.csv", "--length-column", "n", "--tokens-per-batch", 1000, "--no-plots"]
@@ -355,23 +335,6 @@ def test_a_file_name_that_is_not_utf8(run, tmp_path):
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["corpus"]["sources"][0]["path"] == "caf\udce9.txt"
     assert "caf\\udce9.txt" in run("compare", "--no-plots").stdout
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
-def test_a_closed_pipe_is_no_error(tmp_path):
-    command = [sys.executable, "-m", "batchstat", "profile", *map(str, REVIEWS), "--no-plots"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.stderr is not None
-    errors = process.stderr.read().decode()
-    process.stderr.close()
-    assert process.wait() == 0
-    assert "Traceback" not in errors
-    assert "BrokenPipe" not in errors
 
 
 @pytest.mark.slow

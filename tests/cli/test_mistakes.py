@@ -270,6 +270,7 @@ INPUTS: list[tuple[dict[str, Content], str, str]] = [
     (WORDS, "profile a.txt --tokenizer two.json", "a.txt, line 2: tokenizer 'two.json' cannot cou"),
     # Told before a tokenizer is loaded, which may take seconds, and which is not there
     ({"a.jsonl": '{"q": "", "a": ""}'}, "profile a.jsonl --tokenizer no/such", "cannot tell the t"),
+    (CSV, "compare a.csv --model no", "model 'no' cannot be loaded: no such file or folder"),
     ({}, "profile owner/some", "run hf download --repo-type dataset owner/some"),
     # Addresses
     ({}, "profile zip://*.txt::file:///a.zip", "chains several addresses"),
@@ -301,7 +302,6 @@ MISSING = (
     "compare",
     "preflight gone.yaml",
     "measure gone",
-    "merge gone",
     "check --config gone.toml",
 )
 """What names something that is not there, whatever it is."""
@@ -322,7 +322,6 @@ USAGE = {
     "compare --json=yes": "--json takes no value: write --json alone",
     "compare --output ''": "--output='': must name a file or folder",
     "compare --strategy ''": "--strategy is empty: give it a value, or remove it",
-    "merge": "batchstat merge needs SHARD: run batchstat merge --help for examples",
     "recipe torch train.py x": "unexpected argument 'train.py x': batchstat recipe takes only FRAM",
     # Numbers
     "compare --seed 1.5": "--seed='1.5': must be a whole number",
@@ -334,6 +333,9 @@ USAGE = {
     "compare a.csv --max-length 0": "max_length=0: must be between 1",
     "compare a.csv --gradient-accumulation-steps 0": "gradient_accumulation_steps=0: must be betwe",
     "compare a.csv --strategy static:batch_size=0": "batch_size=0: must be between 1",
+    "compare a.csv --seeds 0": "seeds=0: must be between 1",
+    "compare a.csv --model hidden=768": "has no layers",
+    "compare a.csv --strategy boundaries:boundaries=9,3": "must be above 0 and strictly rising",
     # Before the corpus is read
     "compare nowhere.txt --seed -1": "seed=-1: must be between 0",
     "compare nowhere.txt --strategy x": "unknown strategy 'x'",
@@ -341,7 +343,9 @@ USAGE = {
     # Names
     "compare a.csv --strategy pack": "unknown strategy 'pack'",
     "compare a.csv --strategy tokenbudget": "unknown strategy 'tokenbudget': did you mean 'token-b",
+    "compare a.csv --strategy farseq": "unknown strategy 'farseq': did you mean 'fairseq'?",
     "compare a.csv --strategy static:batchsize=3": "did you mean 'batch_size'?",
+    "compare a.csv --strategy static:buckets=3": "unknown parameter of static 'buckets'",
     "compare --current hf": "unknown strategy 'hf': did you mean 'hf-trainer'?",
     "check --order fil": "unknown order 'fil': did you mean 'file'? (known: blocks, file, shuffled",
     "compare a.csv --order sorted": "unknown order 'sorted'",
