@@ -132,12 +132,6 @@ def test_what_follows_a_compressed_stream_is_not_lost(tmp_path, ending, after):
         read(path)
 
 
-def test_xz_streams_may_be_padded(tmp_path):
-    one = lzma.compress(b"text\n" * 10)
-    (tmp_path / "a.xz").write_bytes(one + bytes(8) + one + bytes(4))
-    assert len(read(tmp_path / "a.xz")[0]) == 20
-
-
 def test_folders_and_patterns(tmp_path):
     (tmp_path / "data" / "deep").mkdir(parents=True)
     (tmp_path / "data" / "b.txt").write_text("b\n")

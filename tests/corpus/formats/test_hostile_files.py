@@ -195,7 +195,7 @@ def skippable(kind: int, data: bytes = b"abcd") -> bytes:
         ("padded.gz", gzip.compress(b"one x\ntwo\n") + b"\0" * 512),
         ("two.bz2", bz2.compress(b"one x\n") + bz2.compress(b"two\n")),
         ("empty.bz2", bz2.compress(b"") + bz2.compress(b"one x\ntwo\n")),
-        ("two.xz", lzma.compress(b"one x\n") + b"\0" * 8 + lzma.compress(b"two\n")),
+        ("two.xz", lzma.compress(b"one x\n") + bytes(8) + lzma.compress(b"two\n") + bytes(4)),
     ],
 )
 def test_all_of_a_compressed_file_is_read(tmp_path, name, data):
