@@ -30,72 +30,54 @@ def write_corpus(folder: Path, n: int = 400, seed: int = 0) -> Path:
     labels = rng.choice(["a b", "c,d", "é"], n, p=[0.8, 0.15, 0.05])
     with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
         for length, label in zip(lengths.tolist(), labels.tolist(), strict=True):
-            chat = [{"role": "user", "content": "so " * (length // 2)}]
-            record = {
-                "text": "word " * length,
-                "other": "too " * (length // 3 + 1),
-                "n": length,
-                "label": label,
-                "messages": chat,
-                "ids": list(range(length)),
-            }
+            record = {"text": "word " * length, "n": length, "label": label}
             file.write(json.dumps(record) + "\n")
     return folder / "corpus.jsonl"
 
 
-TEXT = ["corpus.jsonl", "--text-column", "text"]
-LABELLED = [*TEXT, "--label-column", "label"]
-CHATS = ["corpus.jsonl", "--messages-column", "messages"]
-TOKENS = ["corpus.jsonl", "--tokens-column", "ids"]
-LENGTHS = ["corpus.jsonl", "--length-column", "n"]
+CORPORA = {
+    "TEXT": "corpus.jsonl --text-column text",
+    "LABELLED": "corpus.jsonl --text-column text --label-column label",
+    "LENGTHS": "corpus.jsonl --length-column n",
+}
+
+
+def table(rows: str) -> dict[str, list[str]]:
+    """What is typed in each row, by its name; what is indented belongs to the row above."""
+    for name, words in CORPORA.items():
+        rows = rows.replace(name, words)
+    found = (row.split(":", 1) for row in re.sub(r"\n +", " ", rows).strip().splitlines())
+    return {name: shlex.split(typed) for name, typed in found}
 
 
 # buckets
 
 
-BUCKETS = {
-    "defaults": (TEXT, []),
-    "few tokens": (LENGTHS, ["--tokens-per-batch", "1000", "--buckets", "3"]),
-    "one bucket": (LENGTHS, ["--tokens-per-batch", "1000", "--buckets", "1"]),
-    "many": (LENGTHS, ["--tokens-per-batch", "700", "--buckets", "16"]),
-    "multiple": (LENGTHS, ["--tokens-per-batch", "2000", "--pad-to-multiple-of", "8"]),
-    "cut": (LENGTHS, ["--max-length", "60", "--tokens-per-batch", "600", "--buckets", "4"]),
-    "dropped": (LENGTHS, ["--max-length", "60", "--overflow", "drop", "--tokens-per-batch", "900"]),
-    "split": (TEXT, ["--max-length", "50", "--overflow", "split", "--tokens-per-batch", "900"]),
-    "quadratic": (LENGTHS, ["--cost", "quadratic", "--tokens-per-batch", "1000", "--buckets", "5"]),
-    "a model": (LENGTHS, ["--model", "hidden=8,layers=1", "--tokens-per-batch", "1000"]),
-    "least": (LENGTHS, ["--min-bucket-samples", "40", "--tokens-per-batch", "800"]),
-    "ranks": (LENGTHS, ["--world-size", "3", "--tokens-per-batch", "500"]),
-    "ranks that drop": (
-        LENGTHS,
-        [
-            "--world-size",
-            "4",
-            "--remainder",
-            "drop",
-            "--distribute",
-            "samples",
-            "--tokens-per-batch",
-            "400",
-        ],
-    ),
-    "spread": (
-        LENGTHS,
-        ["--world-size", "3", "--remainder", "spread", "--tokens-per-batch", "500"],
-    ),
-    "file order": (LENGTHS, ["--order", "file", "--tokens-per-batch", "500"]),
-    "a seed": (LENGTHS, ["--seed", "7", "--epoch", "2", "--tokens-per-batch", "500"]),
-    "drop last": (LENGTHS, ["--drop-last", "--tokens-per-batch", "500"]),
-    "batch size": (LENGTHS, ["--batch-size", "4", "--tokens-per-batch", "500"]),
-    "some labels": (LABELLED, ["--keep-labels", '["c,d", "é"]', "--tokens-per-batch", "300"]),
-    "balanced": (LABELLED, ["--sampler", "upsampling", "--tokens-per-batch", "500"]),
-    "weights": (
-        LABELLED,
-        ["--sampler", 'weights={"a b": 1, "c,d": 2},length=90', "--tokens-per-batch", "500"],
-    ),
-    "above one batch": (LENGTHS, ["--tokens-per-batch", "40"]),
-    "another folder": (LENGTHS, ["-o", "some where", "--tokens-per-batch", "500"]),
-}
+BUCKETS = table("""
+defaults: TEXT
+few tokens: LENGTHS --tokens-per-batch 1000 --buckets 3
+one bucket: LENGTHS --tokens-per-batch 1000 --buckets 1
+many: LENGTHS --tokens-per-batch 700 --buckets 16
+multiple: LENGTHS --tokens-per-batch 2000 --pad-to-multiple-of 8
+cut: LENGTHS --max-length 60 --tokens-per-batch 600 --buckets 4
+dropped: LENGTHS --max-length 60 --overflow drop --tokens-per-batch 900
+split: TEXT --max-length 50 --overflow split --tokens-per-batch 900
+quadratic: LENGTHS --cost quadratic --tokens-per-batch 1000 --buckets 5
+a model: LENGTHS --model hidden=8,layers=1 --tokens-per-batch 1000
+least: LENGTHS --min-bucket-samples 40 --tokens-per-batch 800
+ranks: LENGTHS --world-size 3 --tokens-per-batch 500
+ranks that drop: LENGTHS --world-size 4 --remainder drop --distribute samples --tokens-per-batch 400
+spread: LENGTHS --world-size 3 --remainder spread --tokens-per-batch 500
+file order: LENGTHS --order file --tokens-per-batch 500
+a seed: LENGTHS --seed 7 --epoch 2 --tokens-per-batch 500
+drop last: LENGTHS --drop-last --tokens-per-batch 500
+batch size: LENGTHS --batch-size 4 --tokens-per-batch 500
+some labels: LABELLED --keep-labels '["c,d", "é"]' --tokens-per-batch 300
+balanced: LABELLED --sampler upsampling --tokens-per-batch 500
+weights: LABELLED --sampler 'weights={"a b": 1, "c,d": 2},length=90' --tokens-per-batch 500
+above one batch: LENGTHS --tokens-per-batch 40
+another folder: LENGTHS -o 'some where' --tokens-per-batch 500
+""")
 
 
 def pasted(shown: str) -> Iterator[tuple[str, str]]:
@@ -110,7 +92,6 @@ def pasted(shown: str) -> Iterator[tuple[str, str]]:
 def test_lines_of_buckets(cli: Cli, tmp_path: Path, name: str):
     """Shapes, padding and what is left out: as compare has them in its table."""
     write_corpus(tmp_path)
-    corpus, flags = BUCKETS[name]
     if name in (
         "defaults",
         "some labels",
@@ -119,7 +100,7 @@ def test_lines_of_buckets(cli: Cli, tmp_path: Path, name: str):
         (tmp_path / "batchstat.toml").write_text(
             'corpus = "other.txt"\nseed = 5\nread-ahead = 7\ncurrent = "static"\n'
         )
-    code, shown, err = cli("buckets", *corpus, *flags, "--no-plots")
+    code, shown, err = cli("buckets", *BUCKETS[name], "--no-plots")
     assert code == 0, err
     lines = list(pasted(shown))
     assert lines
@@ -155,17 +136,15 @@ def test_as_many_shapes_as_buckets_where_little_is_lost(cli: Cli, tmp_path: Path
 # balance
 
 
-SAMPLERS = {
-    "usual": [],
-    "two": ["--sampler", "none", "--sampler", "upsampling"],
-    "ranks": ["--world-size", "2", "--distribute", "samples", "--tokens-per-batch", "900"],
-    "static": ["--strategy", "static:batch_size=4", "--seed", "3"],
-    "labels": ["--keep-labels", '["a b","c,d"]', "--max-length", "30", "--overflow", "drop"],
-    "weights": [
-        *("--sampler", 'weights={"a b": 1, "c,d": 1, "é": 1},length=200'),
-        *("--sampler", "per-batch:classes=2,samples=3", "--strategy", "static"),
-    ],
-}
+SAMPLERS = table("""
+usual:
+two: --sampler none --sampler upsampling
+ranks: --world-size 2 --distribute samples --tokens-per-batch 900
+static: --strategy static:batch_size=4 --seed 3
+labels: --keep-labels '["a b","c,d"]' --max-length 30 --overflow drop
+weights: --sampler 'weights={"a b": 1, "c,d": 1, "é": 1},length=200'
+  --sampler per-batch:classes=2,samples=3 --strategy static
+""")
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -218,109 +197,37 @@ def test_one_sampler_is_no_choice(cli: Cli, tmp_path: Path):
 # check
 
 
-CHECKS = {
-    "padding": (
-        TEXT,
-        ["--read-ahead", "20", "--tokens-per-batch", "1000", "--max-padding", "12%"],
-    ),
-    "padding, static": (
-        LENGTHS,
-        ["--current", "static", "--tokens-per-batch", "1000", "--max-padding", "15%"],
-    ),
-    "padding, fixed": (LENGTHS, ["--current", "fixed:batch_size=3", "--max-padding", "25%"]),
-    "padding, boundaries": (
-        LENGTHS,
-        [
-            *("--current", "boundaries:boundaries=60,200,read_ahead=50"),
-            *("--tokens-per-batch", "1000", "--max-padding", "40%"),
-        ],
-    ),
-    "fill": (LENGTHS, ["--current", "static", "--min-fill", "75%"]),
-    "fill at a small batch size": (
-        LENGTHS,
-        ["--current", "bucketed", "--batch-size", "4", "--min-fill", "85%"],
-    ),
-    "batches": (LENGTHS, ["--current", "static:batch_size=8", "--max-batches", "30"]),
-    "truncated text": (TEXT, ["--max-length", "40", "--max-truncated", "1%"]),
-    "dropped": (LENGTHS, ["--max-length", "40", "--overflow", "drop", "--max-dropped", "0%"]),
-    "the last": (
-        LENGTHS,
-        ["--drop-last", "--tokens-per-batch", "1000", "--max-dropped", "0%"],
-    ),
-    "the last of its own": (
-        LENGTHS,
-        ["--current", "static:batch_size=7,drop_last=true", "--max-dropped", "0%"],
-    ),
-    "leftovers": (
-        LENGTHS,
-        [
-            *("--current", "boundaries:boundaries=20,90,200,leftovers=drop"),
-            *("--tokens-per-batch", "1000", "--max-dropped", "0%"),
-        ],
-    ),
-    "coverage of ranks": (
-        LENGTHS,
-        [
-            "--world-size",
-            "9",
-            "--remainder",
-            "drop",
-            "--distribute",
-            "samples",
-            "--min-coverage",
-            "1.0",
-        ],
-    ),
-    "coverage of classes": (LABELLED, ["--sampler", "downsampling", "--min-coverage", "60%"]),
-    "duplicated": (
-        LENGTHS,
-        ["--world-size", "8", "--tokens-per-batch", "900", "--max-duplicated", "0%"],
-    ),
-    "idle ranks": (
-        LENGTHS,
-        [
-            *("--world-size", "4", "--current", "static", "--tokens-per-batch", "900"),
-            *("--max-rank-idle", "10%"),
-        ],
-    ),
-    "unequal steps": (
-        LENGTHS,
-        [
-            "--world-size",
-            "4",
-            "--remainder",
-            "uneven",
-            "--tokens-per-batch",
-            "900",
-            "--equal-steps",
-        ],
-    ),
-    "unequal steps of samples": (
-        LENGTHS,
-        [
-            *("--world-size", "4", "--distribute", "samples", "--tokens-per-batch", "400"),
-            *("--equal-steps",),
-        ],
-    ),
-    "over budget": (LENGTHS, ["--tokens-per-batch", "100", "--max-over-budget", "0"]),
-    "over budget by its size": (
-        LENGTHS,
-        [
-            *("--current", "static", "--batch-size", "16", "--tokens-per-batch", "500"),
-            *("--max-over-budget", "0"),
-        ],
-    ),
-    "over budget by its own size": (
-        LENGTHS,
-        [
-            *("--current", "bucketed:batch_size=16", "--tokens-per-batch", "150"),
-            *("--pad-to-multiple-of", "8", "--max-over-budget", "0"),
-        ],
-    ),
-    "p99": (LENGTHS, ["--max-p99", "80"]),
-    "classes": (LABELLED, ["--max-class-ratio", "3"]),
-    "impossible": (LENGTHS, ["--max-padding", "0%"]),
-}
+CHECKS = table("""
+padding: TEXT --read-ahead 20 --tokens-per-batch 1000 --max-padding 12%
+padding, static: LENGTHS --current static --tokens-per-batch 1000 --max-padding 15%
+padding, fixed: LENGTHS --current fixed:batch_size=3 --max-padding 25%
+padding, boundaries: LENGTHS --current boundaries:boundaries=60,200,read_ahead=50
+  --tokens-per-batch 1000 --max-padding 40%
+fill: LENGTHS --current static --min-fill 75%
+fill at a small batch size: LENGTHS --current bucketed --batch-size 4 --min-fill 85%
+batches: LENGTHS --current static:batch_size=8 --max-batches 30
+truncated text: TEXT --max-length 40 --max-truncated 1%
+dropped: LENGTHS --max-length 40 --overflow drop --max-dropped 0%
+the last: LENGTHS --drop-last --tokens-per-batch 1000 --max-dropped 0%
+the last of its own: LENGTHS --current static:batch_size=7,drop_last=true --max-dropped 0%
+leftovers: LENGTHS --current boundaries:boundaries=20,90,200,leftovers=drop --tokens-per-batch 1000
+  --max-dropped 0%
+coverage of ranks: LENGTHS --world-size 9 --remainder drop --distribute samples --min-coverage 1.0
+coverage of classes: LABELLED --sampler downsampling --min-coverage 60%
+duplicated: LENGTHS --world-size 8 --tokens-per-batch 900 --max-duplicated 0%
+idle ranks: LENGTHS --world-size 4 --current static --tokens-per-batch 900 --max-rank-idle 10%
+unequal steps: LENGTHS --world-size 4 --remainder uneven --tokens-per-batch 900 --equal-steps
+unequal steps of samples: LENGTHS --world-size 4 --distribute samples --tokens-per-batch 400
+  --equal-steps
+over budget: LENGTHS --tokens-per-batch 100 --max-over-budget 0
+over budget by its size: LENGTHS --current static --batch-size 16 --tokens-per-batch 500
+  --max-over-budget 0
+over budget by its own size: LENGTHS --current bucketed:batch_size=16 --tokens-per-batch 150
+  --pad-to-multiple-of 8 --max-over-budget 0
+p99: LENGTHS --max-p99 80
+classes: LABELLED --max-class-ratio 3
+impossible: LENGTHS --max-padding 0%
+""")
 
 
 def trained(flags: list[str]) -> list[str]:
@@ -377,9 +284,8 @@ HELPED = (
 
 @pytest.mark.parametrize("name", half_slow(CHECKS))
 def test_remedies_as_flags(cli: Cli, tmp_path: Path, name: str):
-    corpus, flags = CHECKS[name]
     write_corpus(tmp_path)
-    arguments = [*corpus, *trained(flags), "--format", "text", "--format", "json=check.json"]
+    arguments = [*trained(CHECKS[name]), "--format", "text", "--format", "json=check.json"]
     code, shown, err = cli("check", *arguments)
     assert code == 1, (shown, err)
     before = peak_of(tmp_path)
@@ -459,11 +365,10 @@ def toml(table: dict[str, object], name: str = "") -> str:
 )
 def test_remedies_as_lines_of_a_configuration(cli: Cli, tmp_path: Path, name: str, where: str):
     """Each stands in the table that it names, instead of what was there."""
-    corpus, flags = CHECKS[name]
     write_corpus(tmp_path)
     path = tmp_path / (where if where.endswith("toml") else "batchstat.toml")
     above = ["tool", "batchstat"] if path.name == "pyproject.toml" else []
-    shared = as_table([*corpus, *trained(flags)])
+    shared = as_table(trained(CHECKS[name]))
     whole: dict[str, object] = dict(shared)
     if where == "a named check":
         above = ["checks", "one two"]
