@@ -62,8 +62,8 @@ profile lines.json --text-column body | | pass RIGHT if it has one per line | --
 profile quote.csv --text-column body | | or pass RIGHT if quotes are part of the text | --no-quote
 profile bad.jsonl | | : pass RIGHT to skip such records | --on-error skip
 profile a.csv --text-column body | --tokenizer ./no | built-in one: RIGHT | --tokenizer builtin
-compare n.npy --strategy boundaries:boundaries=50 | | last edge 50: .* RIGHT | --max-length 50
-compare n.npy --strategy lhotse:boundaries=50 | | last edge 50: .* with RIGHT | --max-length 50
+compare n.npy --strategy boundaries:boundaries=50 | | above the last edge .*RIGHT | --max-length 50
+compare n.npy --strategy lhotse:boundaries=50 | | above the last edge .*RIGHT | --max-length 50
 check n.npy | --max-padding 95 | ='95': did you mean 95%\? | --max-padding 95%
 check n.npy | --max-padding 99,5% | ='99,5%': did you mean 99.5% | --max-padding 99.5%
 check n.npy | --max-padding 90pp | ='90pp': .* did you mean 90%\? | --max-padding 90%
@@ -134,7 +134,7 @@ TSV = "--input-format tsv --no-header --text-column 1"
 LAYOUTS: list[tuple[str, Any, str, int]] = [
     ("a.jsonl", {"chosen_messages": CHAT, "n": 1}, "--messages-column chosen_messages", 1),
     ("a.json", [{"dialog": SHAREGPT, "id": "1"}], "--messages-column dialog", 1),
-    ("a.json", [{"chats": SHAREGPT, "chosen": {}}], "--messages-column chats", 1),
+    ("a.json", [{"conversations": SHAREGPT, "chosen": {}}], "--messages-column conversations", 1),
     ("a.json", ALPACA, "--input-format alpaca --messages-column messages", 1),
     ("a.json", [TURNS], "or --records '[].turns' | --records [].turns", 2),
     ("a.jsonl", TURNS, "or --records 'turns' | --records turns", 2),

@@ -177,6 +177,7 @@ FILES: list[tuple[str, Content, str, str]] = [
     ("a.parquet", parquet(text=[1, 2]), TEXT, "column 'text' is int64 where text is expected"),
     ("a.parquet", parquet(text=["a", None]), "", "record 1: 'text' is null where text is expected"),
     ("a.parquet", parquet(text=["a"] * 1000)[:-100], "", "is not a readable Parquet file"),
+    ("a.parquet", P[:10], "", "is not a readable Parquet file"),
     ("a.parquet", "not parquet at all", "", "is not a readable Parquet file"),
     ("a.parquet", P + P, "", "it is several files, one after another"),
     ("a.arrow", S + b"garbage", "", "ends at byte 312 is not an Arrow stream"),
@@ -353,6 +354,7 @@ USAGE = {
     "recipe torhc": "unknown framework 'torhc': did you mean 'torch'?",
     "check --format jsno": "unknown format 'jsno': did you mean 'json'?",
     # Options that need others
+    "check a.csv": "there are no limits to check: pass --max-padding 5% or --base, or run batchst",
     "compare --tokenizer builtin": "--tokenizer needs a corpus to count: name one",
     "compare --strip": "--strip needs a corpus to count: name one",
     "compare --min-chars 2": "--min-chars needs a corpus to count: name one",
@@ -411,6 +413,7 @@ def refused(
     line = error_of(result, results, before)
     assert said in line
     assert "SECRET" not in line
+    assert "binary" not in line or "encoding" not in line
     assert result.returncode == (2 if error_id == "option" else 3)
     assert bool(result.stdout) == bool(as_json)
     if as_json:
