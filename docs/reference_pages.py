@@ -13,7 +13,7 @@ from reference_commands import commands
 import batchstat
 from batchstat.cli.configuration import KEYS
 from batchstat.cli.device import Calibrated
-from batchstat.cli.records import Base, Current, Ignored, Model, Template, Tokenization
+from batchstat.cli.records import Base, Current, Ignored, Model, Tokenization
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import FILES, schema
 from batchstat.errors import InputError, OptionError
@@ -192,7 +192,7 @@ def _configuration() -> Iterator[str]:
         "beats defaults. `batchstat config` prints what is in force and where it is set; "
         "`--no-config` ignores the file."
     )
-    of_commands = (Tokenization, Template, Current, Model, Calibrated, Base, Ignored)
+    of_commands = (Tokenization, Current, Model, Calibrated, Base, Ignored)
     records = (CorpusOptions, Settings, *of_commands)
     declared = {each.name: each for record in records for each in fields(record)}
     yield "## Keys"

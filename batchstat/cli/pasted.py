@@ -14,7 +14,6 @@ from batchstat.render.command_lines import flags, line_to_paste, repeated, toml_
 
 if TYPE_CHECKING:
     from batchstat.planning.settings import ResolvedSettings
-    from batchstat.profiling.profile import Profile
     from batchstat.simulation.compare.changes import Change
 
 _DEFAULTS = {setting.name: setting.default for setting in fields(Settings)}
@@ -39,28 +38,22 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
 
 
 def line_of_change(
-    inputs: Inputs,
-    profile: "Profile",
-    basis: "ResolvedSettings",
-    change: "Change",
-    *,
-    all_kept: bool,
+    inputs: Inputs, basis: "ResolvedSettings", change: "Change", *, all_kept: bool
 ) -> str:
     """Return the line to paste for a change of the training: the first of these that is possible.
 
     - the keys or arguments for the user's own trainer,
     - `batchstat compare`, for batches that no recipe reproduces,
-    - `batchstat recipe`, which prints a script, or lines for the user's script,
+    - `batchstat recipe`, which prints lines for the user's script,
     - empty text.
 
     Args:
         inputs: the settings in force.
-        profile: the samples that are batched.
         basis: the settings of batching, those that nobody gave as batchstat decided them.
         change: the change.
         all_kept: whether the samples are all of the corpus, so that a trainer leaves none out.
     """
-    from batchstat.render.recipes.writing import holds_text, refusal
+    from batchstat.render.recipes.writing import refusal
 
     # A recorded run has no other line than this one: no recipe reads its data, and its samples are
     # not records of a corpus.
@@ -80,14 +73,8 @@ def line_of_change(
         return command_line(inputs, "compare", **settings)
     if not all_kept:  # a recipe trains on all samples, also on those that the trainer leaves out
         return ""
-    # A script reads texts. For lengths or token ids, `recipe --snippet` prints lines for the user's
-    # own script instead.
-    recipe_options: dict[str, Any] = {"snippet": True}
-    if holds_text(profile):
-        template = inputs.get("chat_template")
-        recipe_options = {} if template is None else {"chat_template": template.as_posix()}
-    # `recipe` has no option for an epoch, as its script trains all epochs.
-    return command_line(inputs, "recipe", **settings, epoch=None, **recipe_options)
+    # `recipe` has no option for an epoch, as a script trains all epochs.
+    return command_line(inputs, "recipe", **settings, epoch=None)
 
 
 def folder_flags(inputs: Inputs) -> list[str]:
@@ -113,12 +100,7 @@ def with_same_options(options: Options, command: str, **values: str) -> str:
 
 
 def lines_of_remedy(
-    inputs: Inputs,
-    profile: "Profile",
-    change: "Change",
-    changed: Mapping[str, Any],
-    *,
-    all_kept: bool,
+    inputs: Inputs, change: "Change", changed: Mapping[str, Any], *, all_kept: bool
 ) -> tuple[str, str]:
     """Return what the user writes to make a change that keeps a limit, in two parts.
 
@@ -128,7 +110,6 @@ def lines_of_remedy(
 
     Args:
         inputs: the settings of the check.
-        profile: the samples that are trained.
         change: the change.
         changed: what it sets: the keys of the trainer's configuration, or `current`.
         all_kept: whether the samples are all of the corpus, so that a trainer leaves none out.
@@ -141,7 +122,7 @@ def lines_of_remedy(
     if inputs.observed is not None:  # the check records the training again
         return training, ""
     basis = change.row.request.settings
-    training = line or line_of_change(inputs, profile, basis, change, all_kept=all_kept) or training
+    training = line or line_of_change(inputs, basis, change, all_kept=all_kept) or training
     # The second part: the settings that the check needs.
     # A strategy replaces the trainer's configuration, if there is one, as the current setup: what
     # only the configuration has set must now be set in the check.

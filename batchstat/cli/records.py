@@ -40,18 +40,12 @@ class OptionalCorpus:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Template:
-    """The chat template."""
+class Tokenization:
+    """What counts the tokens."""
 
     chat_template: Path | None = option(
         None, "Jinja chat template.", "Corpus", "FILE", shown="the tokenizer's"
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tokenization(Template):
-    """What counts the tokens."""
-
     tokenizer: str | None = option(
         None,
         "Name on the Hugging Face Hub, local folder or tokenizer.json.",

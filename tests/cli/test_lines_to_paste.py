@@ -87,8 +87,7 @@ def advised(
 
 def of_recipe(cli: Cli, folder: Path, line: str, world_size: int) -> dict[str, int]:
     """What the sampler does that a recipe prints, on all ranks."""
-    words = shlex.split(line)[1:]
-    code, text, err = cli(*words, *([] if "--snippet" in words else ["--snippet"]))
+    code, text, err = cli(*shlex.split(line)[1:])
     assert code == 0, err
     call = text[text.index("sampler = ") : text.index("loader = ")]
     total = batches = 0
@@ -130,8 +129,7 @@ def test_a_line_gives_the_numbers_beside_it(cli: Cli, folder: Path, setup: tuple
         if line.startswith("batchstat recipe"):
             made = of_recipe(cli, folder, line, basis["world_size"])
             assert made == {key: row[key] for key in made}, line
-            words = [word for word in shlex.split(line)[2:] if word != "--snippet"]
-            again = compared(cli, *words)["strategies"][-1]
+            again = compared(cli, *shlex.split(line)[2:])["strategies"][-1]
         elif line.startswith("batchstat compare"):
             again = compared(cli, *shlex.split(line)[2:])["strategies"][-1]
         elif grouped := GROUPED.get(now.partition(":")[0]):

@@ -5,11 +5,10 @@ Each test is skipped where its library is not installed.
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections import Counter
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 
 import batchstat
 from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
-from chat_tokenizer import chat_tokenizer
 from conftest import ROOT, SAMPLE_DATA, environment, needs
 from tables import in_pairs
 from warm_python import WarmPython
@@ -399,97 +397,6 @@ def test_batches_of_a_stream_fit_the_budget():
     assert all(a and b for a, b in pairwise(batches))
 
 
-def small(path):
-    """The folder of a small tokenizer, as transformers saves it."""
-    made = chat_tokenizer(entries=300)
-    made.model_max_length = 512
-    made.save_pretrained(path)
-    return path
-
-
-CORPORA = {
-    "classes": ["reviews.csv", "--text-column", "review", "--label-column", "label"],
-    "text": ["corpus.txt"],
-    "chat": ["chat.jsonl", "--messages-column", "messages"],
-    "assistants": ["chat.jsonl", "--messages-column", "messages", "--assistant-only-loss"],
-    "answers": ["answers.jsonl", "--prompt-column", "question", "--completion-column", "answer"],
-    "chats": ["chats.jsonl", "--prompt-column", "question", "--completion-column", "answer"],
-}
-
-
-def questions_of(chats: str) -> dict[str, str]:
-    """The first questions and answers of chats, by file: as texts, and as chats."""
-    found = []
-    for line in chats.splitlines():
-        messages = json.loads(line)["messages"]
-        last = max(i for i, each in enumerate(messages) if each["role"] == "assistant")
-        found.append((messages[:last], messages[last : last + 1]))
-    texts = [
-        {"question": prompt[-1]["content"], "answer": answer["content"]}
-        for prompt, [answer] in found
-    ]
-    pairs = [{"question": prompt, "answer": answer} for prompt, answer in found]
-    return {
-        f"{name}.jsonl": "".join(json.dumps(row) + "\n" for row in rows)
-        for name, rows in (("answers", texts), ("chats", pairs))
-    }
-
-
-def write_some(folder: Path, file: str) -> None:
-    """Write the first records of sample data, or what is made of its chats."""
-    is_made = not (SAMPLE_DATA / file).is_file()
-    source = SAMPLE_DATA / ("chat.jsonl" if is_made else file)
-    text = "".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:40])
-    text = questions_of(text)[file] if is_made else text
-    (folder / file).write_text(text, encoding="utf-8")
-
-
-TRIED = [
-    *product(["torch", "trainer"], ["classes"], ["token-budget"]),
-    *product(["accelerate", "lightning"], ["classes"], ["fixed"]),
-    *product(["torch", "trainer", "lightning"], ["text"], ["packed"]),
-    ("accelerate", "chat", "token-budget"),
-    ("trainer", "answers", "packed"),
-    ("torch", "chats", "token-budget"),
-    ("lightning", "assistants", "token-budget"),
-]
-
-
-@pytest.mark.torch
-def test_what_recipe_prints_runs(run, warm_python, tmp_path):
-    """The printed script trains on as many batches as compare says."""
-    tokenizer = small(tmp_path / "tokenizer")
-    batches: dict[Path, int] = {}
-    for framework, corpus, strategy in TRIED:
-        folder = tmp_path / f"{framework}-{corpus}-{strategy}"
-        folder.mkdir()
-        file, *columns = CORPORA[corpus]
-        write_some(folder, file)
-        # The built-in one once: its vocabulary takes most of the time of a tiny model.
-        is_builtin = (framework, corpus) == ("torch", "text")
-        flags = [*columns, *([] if is_builtin else ["--tokenizer", tokenizer]), "--no-plots"]
-        # The attention of a packed row takes time in proportion to the square of its tokens.
-        settings = ["--tokens-per-batch", 512, "--strategy", strategy]
-        if corpus == "classes":
-            settings += ["--sampler", "downsampling", "--pad-to-multiple-of", 8]
-        compared = run("compare", file, *flags, *settings, "--json", cwd=folder)
-        assert compared.returncode == 0, compared.stderr
-        batches[folder] = json.loads(compared.stdout)["strategies"][0]["batches"]
-        printed = run("recipe", framework, *settings, cwd=folder)
-        assert printed.returncode == 0, printed.stderr
-        (folder / "train.py").write_text(printed.stdout, encoding="utf-8")
-    for folder, number in batches.items():
-        [text] = warm_python.run(folder / "train.py")
-        assert f"{number} batches" in text, folder.name
-    scripts = [folder / "train.py" for folder in batches]
-    linted = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--isolated", "--line-length=100", *scripts],
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert "No module named ruff" in linted.stderr or linted.returncode == 0, linted.stdout
-
-
 def by_torchrun(script: Path) -> str:
     """What two processes of a script print."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -505,107 +412,116 @@ def by_torchrun(script: Path) -> str:
     return trained.stdout
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("framework", ["torch", "trainer"])
-def test_a_recipe_on_two_processes(run, warm_python, tmp_path, framework):
-    """As its first lines say how to start it, once; each process has as many batches."""
-    reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
-    run("profile", *reviews, "--tokenizer", small(tmp_path / "tokenizer"), "--no-plots")
-    settings = ["--tokens-per-batch", 2048, "--world-size", 2, "--gradient-accumulation-steps", 2]
-    printed = run("recipe", framework, *settings).stdout
-    assert "torchrun --nproc-per-node 2 train.py" in printed
-    (script := tmp_path / "train.py").write_text(printed, encoding="utf-8")
-    is_launched = framework == "torch"
-    text = by_torchrun(script) if is_launched else "".join(warm_python.run(script, ranks=2))
-    compared = json.loads(
-        run("compare", *settings, "--strategy", "token-budget", "--no-plots", "--json").stdout
-    )
-    each = compared["strategies"][0]["batches"] // 2
-    for rank in range(2):
-        where = "rank {}, epoch 0" if framework == "torch" else "rank {}"
-        assert f"{where.format(rank)}: {each} batches" in text
+# A script that trains, with the lines to paste where {lines} stands.
+SCRIPT = """
+import os, sys
+from contextlib import nullcontext
+import torch
+from torch.nn.parallel import DistributedDataParallel
+import batchstat
+
+dataset = batchstat.read_samples("batchstat-results/lengths.parquet")
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.seen = []
+
+    def forward(self, size):
+        self.seen.append(len(size))
+        return {{"loss": self.layer(size / 1000).mean()}}
+
+def collate(samples):
+    return {{"size": torch.tensor([[float(len(each["text"]))] for each in samples])}}
+
+model = Model()
+{before}
+{lines}
+{after}
+print(f"rank {{sampler.rank}}: {{len(sampler)}} batches, {{model.seen}};")
+sys.stdout.flush()
+os._exit(0)
+"""
+LOOP = """
+wrapped = DistributedDataParallel(model)
+for inputs, batch in zip(loader, sampler.batches(), strict=True):
+    with nullcontext() if batch.ends_step else wrapped.no_sync():
+        (wrapped(**inputs)["loss"] * batch.weight).backward()
+"""
+IN_SCRIPT = {
+    "torch": ("torch.distributed.init_process_group('gloo')", LOOP),
+    "accelerate": (
+        "from accelerate import Accelerator\naccelerator = Accelerator(cpu=True)",
+        LOOP,
+    ),
+    "trainer": (
+        """
+from transformers import Trainer, TrainingArguments
+arguments = TrainingArguments("trained", num_train_epochs=1, gradient_accumulation_steps=2,
+                              report_to=[], save_strategy="no", use_cpu=True,
+                              remove_unused_columns=False)
+trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collate)
+""",
+        "assert trainer.state.global_step == -(-len(sampler) // 2)",
+    ),
+}
+
+
+ON_TWO = {
+    "token-budget": {"tokens_per_batch": 2048, "gradient_accumulation_steps": 2},
+    "asym": {"batch_size": 7},  # gives ranks unlike numbers of batches in a step
+}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("framework", ["torch", "accelerate"])
-def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, warm_python, tmp_path, framework):
-    """`grouped` gives ranks unlike numbers of batches in a step; gradients meet once a step."""
+@pytest.mark.parametrize(
+    ("framework", "strategy"),
+    [
+        ("torch", "token-budget"),
+        ("torch", "asym"),
+        ("accelerate", "asym"),
+        ("trainer", "token-budget"),
+    ],
+)
+def test_a_recipe_on_two_processes(run, warm_python, tmp_path, framework, strategy):
+    """Each computes its own batches, which compare counts, and both end."""
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "some.txt").write_text("".join(lines[:60]), encoding="utf-8")
-    run("profile", "some.txt", "--tokenizer", small(tmp_path / "tokenizer"), "--no-plots")
-    flags = ["--strategy", "asym", "--batch-size", 7, "--world-size", 2]
-    printed = run("recipe", framework, *flags).stdout
-    (script := tmp_path / "train.py").write_text(printed, encoding="utf-8")
-    results = tmp_path / "batchstat-results" / "lengths.parquet"
-    for rank, text in enumerate(warm_python.run(script, ranks=2)):
-        sampler = BatchSampler(results, "asym", batch_size=7, rank=rank, world_size=2)
-        assert f"rank {rank}, epoch 0: {len(sampler)} batches" in text
-
-
-@pytest.mark.torch
-def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, warm_python, tmp_path):
-    """After the shift of a causal model, each batch has as many labels as its plan says."""
-    for corpus in ("answers", "chats", "assistants"):
-        for strategy in ("token-budget", "padding-free"):
-            folder = tmp_path / f"{corpus}-{strategy}"
-            folder.mkdir()
-            file, *columns = CORPORA[corpus]
-            write_some(folder, file)
-            assert run("profile", file, *columns, "--no-plots", cwd=folder).returncode == 0
-            settings = ["--max-length", 400, "--tokens-per-batch", 2000, "--strategy", strategy]
-            printed = run("recipe", *settings, cwd=folder).stdout
-            script = (
-                printed[: printed.index("# A tiny model")]
-                + printed[printed.index("sampler = BatchSampler") : printed.index("sampler.check")]
-                + """
-known = list(sampler.batches())
-for batch in known:
-    labels = collate([samples[record] for record in batch.records])["labels"]
-    assert int((labels[..., 1:] != -100).sum()) == batch.trained_tokens
-assert sum(batch.trained_tokens for batch in known) > 100
-"""
-            )
-            (folder / "script.py").write_text(script, encoding="utf-8")
-            warm_python.run(folder / "script.py")
-
-
-@pytest.mark.torch
-def test_chats_are_encoded_as_they_were_counted(run, warm_python, tmp_path):
-    """With the built-in template, and with one of the user's."""
-    for name, flags in (("builtin", []), ("own", ["--chat-template", "chat.jinja"])):
-        folder = tmp_path / name
-        folder.mkdir()
-        template = "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }} {% endfor %}"
-        (folder / "chat.jinja").write_text(template, encoding="utf-8")
-        chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
-        assert run("profile", *chats, *flags, cwd=folder).returncode == 0
-        printed = run("recipe", *flags, cwd=folder).stdout
-        script = (
-            printed[: printed.index("# A tiny model")]
-            + """
-from batchstat.profiling.parquet import read_file
-from typing import Any
-
-lengths = read_file(LENGTHS).lengths
-assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
-"""
-        )
-        (folder / "script.py").write_text(script, encoding="utf-8")
-        warm_python.run(folder / "script.py")
-
-
-def test_a_recipe_is_refused_without_the_template_that_counted(run, tmp_path):
-    (tmp_path / "chat.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
-    chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
-    compared = run("compare", *chats, "--chat-template", "chat.jinja")
-    assert compared.returncode == 0
-    refused = run("recipe")
-    assert refused.returncode == 3
-    assert "with a different chat template than the chat template of builtin" in refused.stderr
-    [line] = [each for each in compared.stdout.splitlines() if "batchstat recipe" in each][:1]
-    printed = run(*shlex.split(line)[1:])
+    (tmp_path / "some.txt").write_text("".join(lines[:100]), encoding="utf-8")
+    assert run("profile", "some.txt", "--no-plots").returncode == 0
+    settings = {**ON_TWO[strategy], "world_size": 2}
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+    options += ["--strategy", strategy]
+    printed = run("recipe", framework, *options)
     assert printed.returncode == 0, printed.stderr
-    assert 'Path("chat.jinja").read_text' in printed.stdout
+    before, after = IN_SCRIPT[framework]
+    text = SCRIPT.format(before=before, lines=printed.stdout, after=after)
+    (script := tmp_path / "train.py").write_text(text, encoding="utf-8")
+    is_launched = (framework, strategy) == ("torch", "token-budget")  # by torchrun itself, once
+    ended = by_torchrun(script) if is_launched else "".join(warm_python.run(script, ranks=2))
+    compared = json.loads(run("compare", *options, "--no-plots", "--json").stdout)
+    total = 0
+    for rank in range(2):
+        results = tmp_path / "batchstat-results" / "lengths.parquet"
+        sampler = BatchSampler(results, strategy, rank=rank, **settings)
+        sizes = [len(batch.records) for batch in sampler.batches()]
+        assert f"rank {rank}: {len(sampler)} batches, {sizes};" in ended
+        total += len(sampler)
+    assert total == compared["strategies"][-1]["batches"]
+
+
+@pytest.mark.parametrize("strategy", ["token-budget", "padding-free"])
+def test_the_trained_ranges_of_samples_are_those_of_the_plan(strategy):
+    """After the shift of a causal model, and truncated: as many in each batch as it has."""
+    profile = batchstat.profile(
+        SAMPLE_DATA / "chat.jsonl", messages_column="messages", assistant_only_loss=True
+    )
+    samples = batchstat.read_samples(profile)
+    sampler = BatchSampler(profile, strategy, max_length=400, tokens_per_batch=2000)
+    for batch in sampler.batches():
+        ranges = [each for record in batch.records for each in samples[record]["trained"]]
+        trained = sum(max(0, min(end, 400) - max(first, 1)) for first, end in ranges)
+        assert trained == batch.trained_tokens > 0
 
 
 @pytest.mark.parametrize("stop", [5, 20])
@@ -726,7 +642,7 @@ def test_uneven_ranks_join(warm_python, tmp_path):
         (["--distribute", "samples", "--world-size", 2], "different numbers of steps"),
         (["--strategy", "padding-free:document_multiple=16"], "pads each sample of a row"),
         (["trainer", "--strategy", "asym"], "which Trainer does not support"),
-        (["lightning", "--snippet", "--strategy", "asym"], "which Lightning does not support"),
+        (["lightning", "--strategy", "asym"], "which Lightning does not support"),
     ],
 )
 def test_what_no_recipe_can_say(run, flags, message):
@@ -771,20 +687,30 @@ def test_samples_are_read_as_they_were_counted(run, tmp_path):
         os.chdir(here)
     np.save(tmp_path / "lengths.npy", LENGTHS)
     run("profile", "lengths.npy")
-    assert "token ids or words: add --snippet" in run("recipe").stderr
-    assert "BatchSampler" in run("recipe", "--snippet").stdout
+    assert "BatchSampler" in run("recipe").stdout
+
+
+REVIEWS = ["reviews.csv", "--text-column", "review", "--label-column", "label"]
 
 
 @pytest.mark.torch
-def test_a_snippet_makes_a_script_use_the_batches(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("corpus", "flags"),
+    [
+        (["corpus.txt"], ["--batch-size", 8]),
+        (["corpus.txt"], ["--tokens-per-batch", 2048, "--strategy", "packed"]),
+        (REVIEWS, ["--tokens-per-batch", 2048, "--strategy", "fixed", "--sampler", "downsampling"]),
+    ],
+)
+def test_the_lines_make_a_script_use_the_batches(run, tmp_path, monkeypatch, corpus, flags):
     """Pasted where a dataset, a collator, a model and a trainer are: the batches of the plan."""
     torch, transformers = needs("torch"), needs("transformers")
     accelerate, pl = needs("accelerate"), needs("lightning.pytorch")
-    assert run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").returncode == 0
-    assert run("compare", "--batch-size", 8, "--no-plots").returncode == 0
+    file, *columns = corpus
+    assert run("compare", SAMPLE_DATA / file, *columns, *flags, "--no-plots").returncode == 0
     compared = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
     best = compared["choice"]["best"]
-    (batches,) = (each["batches"] for each in compared["strategies"] if each["label"] == best)
+    (row,) = (each for each in compared["strategies"] if each["label"] == best)
     monkeypatch.chdir(tmp_path)
     dataset = batchstat.read_samples("batchstat-results/lengths.parquet")
     seen = []
@@ -835,15 +761,14 @@ def test_a_snippet_makes_a_script_use_the_batches(run, tmp_path, monkeypatch):
         },
     }
     for framework, trainer in trainers.items():
-        printed = run("recipe", framework, "--snippet")
+        printed = run("recipe", framework, *flags)
         assert printed.returncode == 0, printed.stderr
-        assert len(printed.stdout.splitlines()) <= 24
+        assert len(printed.stdout.splitlines()) <= 26
         found = {**names, **trainer}
         exec(printed.stdout, found)  # noqa: S102
         if framework in ("torch", "accelerate"):
             seen = [len(inputs["size"]) for inputs in found["loader"]]
-        assert len(seen) == batches
-        assert sum(seen) == sum(sample is not None for sample in dataset)
+        assert (len(seen), sum(seen)) == (row["batches"], row["samples"])
         seen.clear()
 
 
@@ -858,7 +783,7 @@ def test_a_recipe_is_for_what_compare_recommends(run, tmp_path):
     rows = ["--strategy", "static:batch_size=4", "--strategy", "token-budget:read_ahead=50"]
     options = ["--max-length", 300, "--tokens-per-batch", 2000, "--seed", 5, "--world-size", 2]
     compared_in(run, *rows, *options)
-    printed = run("recipe", "--snippet")
+    printed = run("recipe")
     assert printed.stderr == (
         "recipe for token-budget:read_ahead=50, recommended by batchstat-results/compare.json\n"
     )
@@ -897,10 +822,10 @@ def test_options_that_agree_with_a_comparison_keep_its_recommendation(run):
     rows = ["--strategy", "static", "--strategy", "bucketed"]
     options = ["--world-size", 4, "--tokens-per-batch", 4096]
     compared_in(run, *rows, *options)
-    plain, agreeing = (run("recipe", "--snippet", *each) for each in ([], options))
+    plain, agreeing = (run("recipe", *each) for each in ([], options))
     assert plain.stdout == agreeing.stdout
     assert agreeing.stderr.startswith("recipe for bucketed, recommended by ")
-    other = run("recipe", "--snippet", "--world-size", 4, "--read-ahead", 70)
+    other = run("recipe", "--world-size", 4, "--read-ahead", 70)
     assert other.stderr == (
         "warning: recipe for bucketed, which batchstat-results/compare.json recommends for "
         "read_ahead=10000: run batchstat compare with these options to know what is best with "
@@ -914,11 +839,11 @@ def test_options_that_agree_with_a_comparison_keep_its_recommendation(run):
 def test_settings_of_the_configuration_are_those_of_the_comparison(run, tmp_path):
     (tmp_path / "batchstat.toml").write_text("tokens-per-batch = 2000\n")
     compared_in(run, "--strategy", "packed")
-    printed = run("recipe", "--snippet")
+    printed = run("recipe")
     assert "recipe for packed, recommended by" in printed.stderr
     assert "tokens_per_batch=2000" in printed.stdout
     (tmp_path / "batchstat-results" / "compare.json").unlink()
-    printed = run("recipe", "--snippet")
+    printed = run("recipe")
     assert "recipe for token-budget, as batchstat-results has no comparison" in printed.stderr
     assert "tokens_per_batch=2000" in printed.stdout
 

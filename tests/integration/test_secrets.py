@@ -134,7 +134,6 @@ def test_every_command(place, host, tmp_path_factory):
     out, error = place("compare", address, *how, "--html", "c.html", "--batch-size", "4")
     place("compare", "--no-plots", "--json", "--batch-size", "4")
     place("recipe")
-    place("recipe", "--snippet")
     place("balance", address, *how, "--no-plots", "--html", "b.html")
     place("buckets", address, *how, "--no-plots")
     place("compare", "--each", address, f"http://{host}/a.jsonl?key={CANARY}", *how, "--no-plots")

@@ -88,7 +88,7 @@ def run_check(inputs: Inputs, base_of: Callable[[Inputs], Base | None]) -> Check
             base=base,
             name=inputs.name,
             # Called where a limit fails: returns what the user writes to make a change.
-            written=partial(lines_of_remedy, inputs, samples, all_kept=all_kept),
+            written=partial(lines_of_remedy, inputs, all_kept=all_kept),
             **device_keywords(inputs),
         )
         findings = [*_input_findings(inputs, profile), *checked.warnings]

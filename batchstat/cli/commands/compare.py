@@ -152,7 +152,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     comparison = replace(comparison, warnings=warnings)
     all_kept = len(samples) == len(found.profile)
     # A function that returns the line to paste for a change, which screen and page suggest.
-    line_to_paste = partial(line_of_change, inputs, samples, comparison.basis, all_kept=all_kept)
+    line_to_paste = partial(line_of_change, inputs, comparison.basis, all_kept=all_kept)
     result = CommandResult(
         file=COMPARE_FILE,
         document=comparison_document(comparison),

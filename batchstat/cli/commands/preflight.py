@@ -104,7 +104,7 @@ def command(options: Options) -> None:
     samples = report.samples.profile  # without those that the trainer leaves out
     all_kept, basis = len(samples) == len(found.profile), report.simulation.basis
     # A function that returns the line to paste for a change.
-    line_to_paste = partial(line_of_change, inputs, samples, basis, all_kept=all_kept)
+    line_to_paste = partial(line_of_change, inputs, basis, all_kept=all_kept)
     result = CommandResult(
         file=PREFLIGHT_FILE,
         document=preflight_document(report),

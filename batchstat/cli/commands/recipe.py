@@ -1,11 +1,11 @@
-"""batchstat recipe: print a script, or lines, that train on simulated batches."""
+"""batchstat recipe: print the lines that make a script train on simulated batches."""
 
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import STRATEGY_NAMES, ConfigFile, Folder, Ignored, Template
+from batchstat.cli.records import STRATEGY_NAMES, ConfigFile, Folder, Ignored
 from batchstat.cli.streams import emit, say
 from batchstat.errors import InputError
 from batchstat.findings import Finding
@@ -14,8 +14,6 @@ from batchstat.planning.settings import Settings
 from batchstat.storage.result_files import LENGTHS_FILE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from batchstat.cli.inputs import Inputs
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.profiling.profile import Profile
@@ -27,7 +25,7 @@ _WITHOUT_COMPARISON = "token-budget"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Script:
+class Recipe:
     """What is printed."""
 
     framework: str = option(
@@ -47,29 +45,22 @@ class Script:
         shown="what the last comparison recommends",
         is_common=True,
     )
-    snippet: bool = option(
-        False,
-        "Print only the lines to paste into a script that already trains.",
-        "Output",
-        flags=("--snippet",),
-        is_common=True,
-    )
 
 
-@takes(Script, Settings, Template, Folder, Ignored, ConfigFile, without=("epoch",))
+@takes(Recipe, Settings, Folder, Ignored, ConfigFile, without=("epoch",))
 @described(
-    """Print a training script that uses exactly the batches that were simulated.
+    """Print the lines that make your training script use exactly the batches that were simulated.
 
     Uses the profile in the results folder, and by default what the last comparison recommends.
 
     Examples:
-        # What the last comparison recommends, as a script for torch
-        batchstat recipe > train.py
+        # What the last comparison recommends, for a script with a loop in torch
+        batchstat recipe
 
-        # The lines for your own script with the Hugging Face Trainer
-        batchstat recipe trainer --snippet
+        # For one with the Hugging Face Trainer
+        batchstat recipe trainer
 
-        # One for accelerate, on 8 ranks
+        # For one with accelerate, on 8 ranks
         batchstat recipe accelerate --world-size 8 --strategy bucketed:read_ahead=5000
     """
 )
@@ -77,59 +68,21 @@ def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
     from batchstat.planning.inputs import resolve_inputs
     from batchstat.profiling.parquet import load_profile
-    from batchstat.render.recipes.writing import FRAMEWORKS, holds_text, recipe, refusal, snippet
+    from batchstat.render.recipes.writing import FRAMEWORKS, recipe, refusal
 
-    script = options.read(Script)
-    framework = one_of("framework", script.framework, FRAMEWORKS)
+    framework = one_of("framework", options.read(Recipe).framework, FRAMEWORKS)
     inputs = read_inputs(options)
     folder = inputs.output
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
-    if not (script.snippet or holds_text(profile)):  # a snippet goes where data is read already
-        raise InputError(
-            "the script tokenizes whole texts, but the profile was made from lengths, token ids or "
-            "words",
-            "add --snippet for the lines that read none of these",
-        )
     # `origin` is the comparison that recommends this strategy with these settings, if one does.
     strategy, settings, origin = _choose_strategy(inputs, profile)
     request = strategy.request(resolve_inputs(profile).resolve(settings))
     # A strategy that the framework cannot train with is refused. If a comparison recommends it, the
-    # message names the comparison; otherwise, `snippet` and `recipe` below raise.
+    # message names the comparison; otherwise, `recipe` below raises.
     if origin is not None and (reason := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {reason}, or name another with --strategy")
-    lengths_file = (folder / LENGTHS_FILE).as_posix()  # which the script reads
-    if script.snippet:
-        text = snippet(framework, lengths_file, request, settings, origin)
-    else:
-        template = inputs.get("chat_template")
-        _check_template(profile, template)
-        template_file = None if template is None else template.as_posix()
-        text = recipe(framework, profile, lengths_file, request, settings, template_file, origin)
-    emit(text, sys.stdout.encoding)
-
-
-def _check_template(profile: "Profile", template: "Path | None") -> None:
-    """Raise InputError if chats were counted with another template than the script renders.
-
-    Args:
-        profile: what was counted.
-        template: the file of `--chat-template`; None for the tokenizer's own template.
-    """
-    from batchstat.profiling.inputs import tokenizer_for
-    from batchstat.render.recipes.writing import holds_chats
-
-    counter, corpus = profile.tokenizer, profile.corpus  # the tokenizer that counted the corpus
-    if counter is None or not holds_chats(profile):
-        return
-    # The tokenizer as the script would load it. Its digest covers the chat template.
-    tokenizer = tokenizer_for(corpus.options, counter.name, template, corpus.sources, is_chat=True)
-    if tokenizer is not None and tokenizer.digest != counter.digest:
-        shown = f"the chat template of {counter.name}" if template is None else template.as_posix()
-        raise InputError(
-            f"the profile was counted with a different chat template than {shown}, which the "
-            "script would use",
-            "pass the one you counted with, --chat-template",
-        )
+    lengths_file = (folder / LENGTHS_FILE).as_posix()  # which the lines read
+    emit(recipe(framework, lengths_file, request, settings, origin), sys.stdout.encoding)
 
 
 def _choose_strategy(

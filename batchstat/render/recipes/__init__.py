@@ -1,1 +1,1 @@
-"""Training scripts for a setting, as text."""
+"""Lines for the user's training script and CI, as text."""

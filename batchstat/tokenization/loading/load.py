@@ -204,7 +204,7 @@ def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
     # A tokenizer of transformers, recognized without importing it.
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         kind = type(given).__name__
-        # Its name is where it was loaded from: a recipe loads it from there again.
+        # Its name is where it was loaded from: a command to paste loads it from there.
         return _from_loaded(given.name_or_path or kind, given, f"the {kind}")
     raise OptionError(
         f"unsupported tokenizer type {type(given).__name__}",

@@ -202,7 +202,7 @@ def test_words_of_a_table_and_of_files(tmp_path):
 
 
 def test_words_reach_every_command(run, tmp_path):
-    """Counted, compared, balanced, checked and batched as texts are; a script reads no words."""
+    """Counted, compared, balanced, checked and batched as texts are."""
     sentences = f"{CONLL.partition(chr(10) * 2)[2]}\n" * 20
     (tmp_path / "a.conll").write_text(sentences)
     assert run("profile", "a.conll", "--label-column", "3", "--no-plots").returncode == 0
@@ -216,9 +216,7 @@ def test_words_reach_every_command(run, tmp_path):
     profile = batchstat.profile(tmp_path / "a.conll")
     sampler = batchstat.BatchSampler(profile, "token-budget", tokens_per_batch=64)
     assert sorted(i for batch in sampler for i in batch) == list(range(40))
-    refused = run("recipe", "torch")
-    assert refused.returncode == 3
-    assert "--snippet" in refused.stderr
+    assert run("recipe", "torch").returncode == 0
 
 
 def test_values_of_another_kind_far_into_a_file(tmp_path):

@@ -1,4 +1,4 @@
-"""Every printed training script compiles; tests/integration/test_recipes.py trains with them."""
+"""The printed lines compile; tests/integration/test_recipes.py trains with them."""
 
 from itertools import product
 
@@ -6,12 +6,11 @@ from batchstat.render.recipes.writing import FRAMEWORKS
 from conftest import SAMPLE_DATA
 
 
-def test_scripts_compile(run, subtests):
+def test_lines_compile(run, subtests):
     assert run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").returncode == 0
     every_options = [
         [],
-        ["--snippet"],
-        ["--snippet", "--strategy", "packed"],
+        ["--strategy", "packed"],
         ["--world-size", 2, "--gradient-accumulation-steps", 2],
     ]
     for framework, options in product(FRAMEWORKS, every_options):
