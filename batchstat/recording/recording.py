@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError, MissingError
+from batchstat.recording.recorded_lines import check_lines
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import FORMAT, PROCESSES
@@ -234,9 +235,6 @@ def _read_rank(path: Path) -> RecordedRank | None:
     Raises:
         InputError: a file of another format, or one that was edited.
     """
-    # Imported here: its models of pydantic take some 50 ms to build.
-    from batchstat.recording.recorded_lines import check_lines
-
     lines = list(_lines(path))
     if not lines:
         return None

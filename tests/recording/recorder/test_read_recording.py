@@ -124,6 +124,53 @@ def test_a_recording_of_another_format_is_refused(tmp_path):
         read_recording(write(tmp_path, lines))
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        *({"k": "other"}, {"k": ["batch"]}, {"s": True}, {"s": -1}, {"t": [1]}, {"t": [0, "1"]}),
+        *({"epoch": 0.5}, {"unused": [1]}, {"device": None}, {"parts": []}, {"digests": [1]}),
+        *({"numbers": [[0], [1]]}, {"numbers": [[0, True]]}, {"digests": ["aa", "bb"]}),
+    ],
+)
+def test_an_edited_batch_is_refused(tmp_path, edit):
+    lines = [begin(), batch(0, 3, 5) | edit, step(0)]
+    with pytest.raises(InputError, match="this is not as batchstat wrote it: record it again"):
+        read_recording(write(tmp_path, lines))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        *({"w": []}, {"w": [0]}, {"w": [4]}, {"by": 1}, {"n": [3, -5]}, {"n": [3, "5"]}),
+        *({"n": None}, {"n": [3, [2, 4]]}, {"n": [3, [True]]}, {"y": None}, {"y": [1]}),
+        *({"y": [1, [1, 1]]}, {"rows": 0}, {"ends": [[1, 2], [3]]}, {"decoder": [1]}),
+        *({"labelled": [1, 2, 3]}, {"carry": -1}, {"straight": 1}),
+    ],
+)
+def test_an_edited_part_is_refused(tmp_path, edit):
+    made = batch(0, 3, 5)
+    made["parts"][0] |= edit
+    with pytest.raises(InputError, match="this is not as batchstat wrote it: record it again"):
+        read_recording(write(tmp_path, [begin(), made, step(0)]))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [batch(0, 3, 5), step(0)],
+        [begin(rank=1), batch(0, 3, 5)],
+        [begin() | {"rank": False}, batch(0, 3, 5)],
+        [begin() | {"torch": None}, batch(0, 3, 5)],
+        [begin(), batch(0, 3, 5), step(0) | {"t": []}],
+        [begin(), batch(0, 3, 5), {"k": "end", "why": "", "unused": [0]}],
+        [begin(), batch(0, 3, 5), {"k": "handed", "e": 0, "n": [-1], "d": ""}],
+    ],
+)
+def test_other_lines_that_were_edited_are_refused(tmp_path, lines):
+    with pytest.raises(InputError, match="this is not as batchstat wrote it: record it again"):
+        read_recording(write(tmp_path, lines))
+
+
 def test_a_folder_without_a_run_is_said(tmp_path):
     with pytest.raises(InputError, match="no recording: name the folder that batchstat run wrote"):
         read_recording(tmp_path)
