@@ -71,7 +71,6 @@ def main() -> None:
 
 
 def _say_interrupted(error: BaseException) -> None:
-    """Say that nothing was written, unless a command kept what it had and said so."""
     from batchstat.cli.streams import KeptOnInterrupt
 
     if not isinstance(error, KeptOnInterrupt):

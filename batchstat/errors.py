@@ -138,11 +138,7 @@ class StorageFullError(BatchstatError):
 
 
 class ColumnError(InputError):
-    """A column that a file does not have.
-
-    Attributes:
-        names: the columns that it has.
-    """
+    """A column that a file does not have."""
 
     id = "input/column"
 

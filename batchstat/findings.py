@@ -17,13 +17,7 @@ from batchstat.words import worded
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a finding means, in sentences.
-
-    Attributes:
-        what: what it is.
-        why: why it matters.
-        fix: how to fix it.
-    """
+    """What a finding means, in sentences."""
 
     what: str
     why: str

@@ -37,30 +37,14 @@ MOST_RANKS = 100_000
 
 @dataclass(frozen=True)
 class Option:
-    """How people set a field: on a command line, or in a configuration.
-
-    Attributes:
-        help: one sentence, with other fields in backticks.
-        group: the options among which help shows it.
-        metavar: the value's placeholder; None for a switch.
-        shown: its default in words, where the field's own default does not say it.
-        values: what each value means, if they are names.
-        flags: its flags, where they are not the field's name.
-        is_argument: whether it is given by its place.
-        takes_rest: whether all words from its place on are its own, options of others among them.
-        is_common: whether `--help` shows it; `--help-all` shows every option.
-        names: returns the names that it takes, where `values` does not have them.
-        least: the smallest number that is allowed.
-        most: the largest; above `MAX_INT` for what is not of tokens or samples, such as squares.
-        told: what it is in a document, where that is not plain.
-    """
+    """How people set a field: on a command line, or in a configuration."""
 
     help: str
     group: str
-    metavar: str | None = None
+    metavar: str | None = None  # the value's placeholder; None for a switch
     shown: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  # its flags, where they are not the field's name
     is_argument: bool = False
     takes_rest: bool = False
     is_common: bool = False
@@ -248,12 +232,6 @@ def read_parameters(
 
     A comma starts a new parameter only if `key=` follows.
 
-    Args:
-        kind: kind of thing that `name` is, for messages.
-        name: owner of the parameters.
-        text: the parameters as the user wrote them; may be empty.
-        known: fields that can be set, by name.
-
     Raises:
         OptionError: an unknown parameter (with the nearest known one), a repeated parameter, one
             without a value, or a value of the wrong kind.
@@ -282,9 +260,6 @@ def checks_keywords(
 
     A keyword that is neither a field nor a parameter of the function raises an OptionError with the
     nearest name. All errors of the function name options as its caller does: see `worded`.
-
-    Args:
-        settings: the record.
     """
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -316,9 +291,6 @@ def with_parameter(spec: str, key: str, value: int | str) -> str:
 
 
 def _split_parameters(rest: str) -> list[str]:
-    """Split `key=value,key=value`. All that follows `of=` is one value: a setup, whose parameters
-    are its own (`regrouped:tokens_per_batch=8192,of=static:batch_size=8,drop_last=true`).
-    """
     if not rest:
         return []
     own, *setup = re.split(rf"(?:^|,)(?={_SETUP})", rest, maxsplit=1)
@@ -331,9 +303,6 @@ _SETUP = "of="
 def _parse_value(field: "Field[Any]", text: str) -> object:
     """Return the value of a parameter from its text: a bool, text, a float or whole numbers, as its
     field has them.
-
-    Raises:
-        OptionError: text that its field cannot have.
     """
     if isinstance(field.default, bool):
         if text not in ("true", "false"):
@@ -354,7 +323,6 @@ def _parse_value(field: "Field[Any]", text: str) -> object:
 
 
 def _named_whole(name: str, text: str) -> int:
-    """Return `parse_whole` of a text, in whose errors the option is named."""
     try:
         return parse_whole(text)
     except ValueError as error:

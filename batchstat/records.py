@@ -44,15 +44,7 @@ SAME = "."
 def told(
     text: str = "", *, key: str | None = None, of: str | None = None, default: Any = MISSING
 ) -> Any:
-    """Return a dataclass field of a record or a document that documents show as a key.
-
-    Args:
-        text: what it means, in a sentence: for schemas, the glossary and `explain`.
-        key: the key, if it is not the field's name.
-        of: the attributes, joined by dots, from which a document takes the value, if they are not
-            the field's name; or `SAME`.
-        default: the value of a field that is not set; a document leaves out a key with this value.
-    """
+    """Return a dataclass field of a record or a document that documents show as a key."""
     return field(default=default, metadata={"told": text, "key": key, "of": of})
 
 
@@ -64,12 +56,8 @@ def untold() -> Any:
 def told_of(
     text: str = "", *, after: str | None = None, key: str | None = None
 ) -> Callable[[_Thing], _Thing]:
-    """Return a decorator of properties that documents show as a key; it stands below `@property`.
-
-    Args:
-        text: what it means, in a sentence; it becomes the docstring.
-        after: the key behind which documents put it; None for the end, behind all fields.
-        key: the key, if it is not the property's name.
+    """Return a decorator of properties that documents show as a key; it stands below
+    `@property`.
     """
 
     def decorate(thing: _Thing) -> _Thing:

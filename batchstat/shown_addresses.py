@@ -99,7 +99,6 @@ def _without_secrets(address: str) -> str:
 
 
 def _split_scheme(address: str) -> tuple[str, str, str]:
-    """Split `s3://host/name` in `s3`, `://` and `host/name`; a path has only the last."""
     start = re.match(r"\s*([A-Za-z][\w+.\-]+)(:/+)", address)
     if start is None or start[1].lower() in ("file", "local"):
         return "", "", address
@@ -107,29 +106,20 @@ def _split_scheme(address: str) -> tuple[str, str, str]:
 
 
 def _user_and_host(rest: str) -> str:
-    """Return what precedes the first `/`, `?` or `#` in what follows the `scheme://`."""
     return re.split("[/?#]", rest, maxsplit=1)[0]
 
 
 def _find_end_of_name(scheme: str, rest: str) -> re.Match[str] | None:
-    """Return the match of the `?`, `#` or `;` that ends the name in an address, by the rules of its
-    scheme; None if only the name stands there.
-    """
     if not scheme:
         return None
     return (_AFTER_OBJECT if scheme.lower() in _OF_OBJECTS else _AFTER_NAME).search(rest)
 
 
 def _user_in(rest: str) -> str | None:
-    """Return the user of an address, with the password; None if it has none.
-
-    An unescaped password may hold an `@` or a `/`, so that nobody knows where the host begins. With
-    a password, all that precedes the last `@` is therefore taken for the user, even where that `@`
-    stands in a path: too much is hidden rather than a part of a password shown.
-
-    Args:
-        rest: what follows the `scheme://` of the address.
-    """
+    """Return the user of an address, with the password; None if it has none."""
+    # An unescaped password may hold an `@` or a `/`, so that nobody knows where the host begins.
+    # With a password, all that precedes the last `@` is therefore taken for the user, even where
+    # that `@` stands in a path: too much is hidden rather than a part of a password shown.
     user_and_host = _user_and_host(rest)
     # `user:p@ss/word@host`: only the last `@` is certain to end the password.
     has_password = ":" in user_and_host.partition("@")[0] and "@" in user_and_host
@@ -140,9 +130,6 @@ def _user_in(rest: str) -> str | None:
 
 
 def _is_cut_user(user_and_host: str) -> bool:
-    """Return whether the text before the first `/`, `?` or `#` of an address cannot end with a
-    host, with or without a port. It then begins a user whose password has such a character.
-    """
     return re.fullmatch(r"([^:\[\]]*|\[.*\])(:\d+)?", user_and_host.rpartition("@")[2]) is None
 
 

@@ -86,10 +86,6 @@ def worded(text: str) -> str:
 def _as_argument(option: re.Match[str]) -> str:
     """Return a flag in a message as an argument in Python: `world_size=8` for `--world-size 8`,
     `header=False` for `--no-header`.
-
-    Args:
-        option: a match of `_OPTION`: a flag, with the word after it if there is one; or a whole
-            command line, such as `pip install`, which is returned as it is.
     """
     if option["command"]:
         return option[0]

@@ -142,16 +142,7 @@ def calibrate(
 
 
 def _widest_row(config: Any, embeddings: int | None, max_length: int | None) -> int:
-    """Return the tokens of the widest row to measure.
-
-    Args:
-        config: the configuration of the model; None for a function.
-        embeddings: number of positions that the model has embeddings for; None where it has none.
-        max_length: the width that the user asked for; None for the default.
-
-    Raises:
-        InputError: the model has fewer positions than asked for.
-    """
+    """Return the tokens of the widest row to measure."""
     if config is None:
         return max_length or _WIDEST_OF_FUNCTION
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)

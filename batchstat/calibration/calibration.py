@@ -203,10 +203,6 @@ class Calibration:
         return True if is_measured else None
 
     def _points_that_fit(self, accumulates: bool) -> Iterator[Point]:
-        """Return the measured batches that fit beside the gradients of earlier batches of a step,
-        which gradient accumulation keeps: those whose peak is then no higher than the highest
-        measured one. Without gradient accumulation, all fit.
-        """
         kept_gradients = self.kept_gradients(accumulates)
         highest_peak = max((point.peak or 0 for point in self.points), default=0)
         return (p for p in self.points if (p.peak or 0) + kept_gradients <= highest_peak)

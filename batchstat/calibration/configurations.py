@@ -11,12 +11,6 @@ from batchstat.words import short
 def load_configuration(model_name: str, advice: str, unreachable: str = "") -> Any:
     """Load a configuration with transformers, without running code from its repository.
 
-    Args:
-        model_name: a config.json, the folder of one, or a name on the Hugging Face Hub.
-        advice: what to do where it cannot be loaded, for messages.
-        unreachable: what to do where the hub cannot be reached; by default, to download the
-            configuration elsewhere.
-
     Raises:
         InputError: it cannot be loaded; the message says what to do.
     """
@@ -68,14 +62,7 @@ def not_loaded(model_name: str, reason: str, advice: str) -> InputError:
 
 
 class Family(NamedTuple):
-    """Models built of the same modules in transformers.
-
-    Attributes:
-        has_positions: whether the model has learned embeddings of positions.
-        norms: number of norms of width `hidden` in each layer.
-        head_norms: whether queries and keys are normalised, each head by itself.
-        float32_loss: whether the loss is computed in float32 whatever the weights are.
-    """
+    """Models built of the same modules in transformers."""
 
     has_positions: bool = False
     norms: int = 2

@@ -189,10 +189,6 @@ def model_configuration(written: str) -> Any:
 def shape_of(written: str, config: Any) -> CostModel:
     """Return the shape that a configuration of transformers describes.
 
-    Args:
-        written: how the user named it, for messages.
-        config: the configuration.
-
     Raises:
         InputError: a size is missing or of another type.
     """
@@ -216,10 +212,6 @@ def shape_of(written: str, config: Any) -> CostModel:
 def _memory_fields(written: str, text: Any) -> dict[str, Any]:
     """Return the fields of `CostModel` that count for memory only; none for a type of model whose
     memory is not known.
-
-    Args:
-        written: how the user named the configuration, for messages.
-        text: the configuration of the model's part for text.
     """
     family = FAMILIES.get(text.model_type)
     if family is None:
@@ -238,23 +230,12 @@ def _memory_fields(written: str, text: Any) -> dict[str, Any]:
 
 
 def _first(config: Any, names: tuple[str, ...]) -> Any:
-    """Return the first value that a configuration states under one of the names; None without
-    any.
-    """
     return next((value for name in names if (value := getattr(config, name, None))), None)
 
 
 def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool = False) -> int | None:
-    """Return the first size that a configuration states under one of the names; None without any.
-
-    Args:
-        written: how the user named the configuration, for messages.
-        config: the configuration.
-        names: as different families name the size.
-        needed: whether the size must be there. Where it need not, 0 counts as not stated.
-
-    Raises:
-        InputError: a size that is not a whole number, or a required size is missing.
+    """Return the first size that a configuration states under one of the names; None without
+    any.
     """
     for name in names:
         size = getattr(config, name, None)

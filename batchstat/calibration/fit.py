@@ -24,10 +24,6 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
     all subsets are tried, which is exact for the few columns here (Lawson and Hanson, Solving Least
     Squares Problems, 1974, chapter 23, finds the subset by steps).
 
-    Args:
-        columns: (n_values, n_columns) at most some ten columns.
-        values: (n_values,) what each row of the columns, times the coefficients, should sum to.
-
     Returns:
         (n_columns,) the coefficients.
     """
@@ -56,12 +52,7 @@ def columns_of(shapes: Sequence[Shape]) -> Floats:
 
 
 def fit_seconds(shapes: Sequence[Shape], seconds: Floats) -> Floats:
-    """Return (3,) seconds of a batch, a token and a pair, with which relative errors are least.
-
-    Args:
-        shapes: n_batches shapes.
-        seconds: (n_batches,) what each took.
-    """
+    """Return (3,) seconds of a batch, a token and a pair, with which relative errors are least."""
     # Divided by the measured seconds, every batch should come to 1.
     return non_negative_least_squares(columns_of(shapes) / seconds[:, None], np.ones(len(seconds)))
 
@@ -73,12 +64,6 @@ def fit_calibration(
 
     Relative errors count for seconds, of small batches too; not for bytes, since the largest
     batches decide what fits.
-
-    Args:
-        points: the measured batches, at least one.
-        fixed: bytes of weights and optimizer state before a step; None where they are not known,
-            and no memory is fitted.
-        gradients: bytes of gradients; None where they are not known.
 
     Returns:
         The fit of seconds, and that of bytes; None for the second where `fixed` is None.
@@ -110,14 +95,7 @@ def fit_calibration(
 def _fit_memory(
     points: Sequence[Point], columns: Floats, fixed: int, gradients: int | None
 ) -> MemoryFit:
-    """Fit the bytes at the peak of a batch, beyond `fixed`, to its tokens and pairs of tokens.
-
-    Args:
-        points: the measured batches.
-        columns: (n_points, 3) for each point: 1, its tokens, its pairs.
-        fixed: bytes of weights and optimizer state before a step.
-        gradients: bytes of gradients; None where they are not known.
-    """
+    """Fit the bytes at the peak of a batch, beyond `fixed`, to its tokens and pairs of tokens."""
     peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
     coefficients = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
     residual, worst = _residual(fixed + columns @ coefficients, peaks, coefficients)
@@ -133,15 +111,7 @@ def _fit_memory(
 
 
 def _residual(fitted: Floats, measured: Floats, coefficients: Floats) -> tuple[float, float]:
-    """Return the root mean square of the relative errors of a fit, and the largest of them.
-
-    The mean is over the degrees of freedom: points less the coefficients that were fitted.
-
-    Args:
-        fitted: (n_points,) seconds or bytes by the fit.
-        measured: (n_points,) the same as they were measured.
-        coefficients: (n_columns,) the coefficients of the fit; one of 0 was not needed.
-    """
+    # The mean is over the degrees of freedom: points less the coefficients that were fitted.
     errors = np.abs(fitted - measured) / measured
     freedom = max(1, len(measured) - int(np.count_nonzero(coefficients)))
     return float(np.sqrt((errors**2).sum() / freedom)), float(errors.max())

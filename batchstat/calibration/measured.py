@@ -20,46 +20,26 @@ than whole numbers of 64 bits hold.
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """The device that was measured.
-
-    Attributes:
-        device: type of the device: cpu, cuda, mps, …
-        name: its name.
-        memory: bytes of its memory; None where batches are not held to it.
-        versions: versions of torch, transformers and Python.
-    """
+    """The device that was measured."""
 
     device: str
     name: str
-    memory: _Bytes | None
+    memory: _Bytes | None  # bytes of its memory; None where batches are not held to it
     versions: dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One batch that was measured.
-
-    Attributes:
-        rows: number of rows.
-        width: tokens of each row.
-        samples_per_row: number of samples in each row.
-        seconds: time of the forward and backward pass, the median of several runs.
-        update_seconds: time of the optimizer's update, the median of several runs; 0 where
-            `seconds` includes it.
-        first_seconds: time of the first forward and backward pass of this shape, for which it may
-            be compiled; `seconds` where that is not known.
-        peak: bytes at the peak of the forward and backward pass; None where they are not known.
-        update_peak: bytes at the peak of the update.
-    """
+    """One batch that was measured."""
 
     rows: _Tokens
     width: _Tokens
     samples_per_row: _Tokens = 1
     seconds: _Seconds
-    update_seconds: _Seconds
+    update_seconds: _Seconds  # time of the optimizer's update, the median of several runs
     first_seconds: _Seconds
-    peak: _Bytes | None
-    update_peak: _Bytes | None
+    peak: _Bytes | None  # bytes at the peak of the forward and backward pass
+    update_peak: _Bytes | None  # bytes at the peak of the update
 
     def __post_init__(self) -> None:
         if self.samples_per_row > self.width:
@@ -73,23 +53,12 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeFit:
-    """The seconds of a batch: per_batch + per_token × tokens + per_pair × pairs.
+    """The seconds of a batch: per_batch + per_token × tokens + per_pair × pairs."""
 
-    Attributes:
-        per_step: seconds of an optimizer's update.
-        per_batch: seconds of a batch, whatever is in it.
-        per_token: seconds of a token.
-        per_pair: seconds of a pair of tokens that attend to each other.
-        per_shape: seconds that the first batch of a (rows, width) takes beyond later ones, to
-            compile it, or for what the device's libraries plan for each shape.
-        residual: root mean square of (fitted − measured) / measured, over the points.
-        worst: the largest of these, without sign.
-    """
-
-    per_step: _Seconds
-    per_batch: _Seconds
-    per_token: _SecondsEach
-    per_pair: _SecondsEach
+    per_step: _Seconds  # seconds of an optimizer's update
+    per_batch: _Seconds  # seconds of a batch, whatever is in it
+    per_token: _SecondsEach  # seconds of a token
+    per_pair: _SecondsEach  # seconds of a pair of tokens that attend to each other
     per_shape: _Seconds
     residual: _Share
     worst: _Share
@@ -97,23 +66,12 @@ class TimeFit:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryFit(BatchMemory):
-    """The bytes at the peak: fixed + per_token × tokens + per_pair × pairs, at least `least`.
+    """The bytes at the peak: fixed + per_token × tokens + per_pair × pairs, at least `least`."""
 
-    Attributes:
-        fixed: bytes of weights, gradients, optimizer state and buffers.
-        per_token: bytes of a token.
-        per_pair: bytes of a pair of tokens that attend to each other.
-        least: bytes at the peak of an optimizer's update.
-        gradients: bytes of gradients, which are in memory already when the second batch of a step
-            begins; 0 for an estimate, which has them in `fixed`; None where they are not known.
-        residual: root mean square of (fitted − measured) / measured; None for an estimate.
-        worst: the largest of these, without sign.
-    """
-
-    fixed: _Bytes
-    per_token: _BytesEach
-    per_pair: _BytesEach
-    least: _Bytes
+    fixed: _Bytes  # bytes of weights, gradients, optimizer state and buffers
+    per_token: _BytesEach  # bytes of a token
+    per_pair: _BytesEach  # bytes of a pair of tokens that attend to each other
+    least: _Bytes  # bytes at the peak of an optimizer's update
     gradients: _Bytes | None
-    residual: _Share | None
+    residual: _Share | None  # root mean square of (fitted − measured) / measured
     worst: _Share | None

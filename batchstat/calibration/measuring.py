@@ -32,17 +32,11 @@ class BatchTooLargeError(Exception):
 
 
 class WarmUp(NamedTuple):
-    """The first run of a shape.
+    """The first run of a shape."""
 
-    Attributes:
-        seconds: of the forward and backward pass; None where watching the memory slowed it.
-        peak: bytes at the peak of the forward and backward pass; None where these are not known.
-        update_peak: bytes at the peak of the optimizer's update.
-    """
-
-    seconds: float | None
-    peak: int | None
-    update_peak: int | None
+    seconds: float | None  # of the forward and backward pass
+    peak: int | None  # bytes at the peak of the forward and backward pass
+    update_peak: int | None  # bytes at the peak of the optimizer's update
 
 
 class Timing(NamedTuple):
@@ -76,36 +70,21 @@ class Device(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was measured.
+    """What was measured."""
 
-    Attributes:
-        points: the batches that ran, one of each shape.
-        fits: the highest peak of a batch that ran, in bytes; None where nothing ran out of memory,
-            so that the limit is not known.
-        too_large: number of shapes that are missing, since they ran out of memory.
-        is_complete: whether nothing interrupted the measurement.
-    """
-
-    points: tuple[Point, ...]
-    fits: int | None
+    points: tuple[Point, ...]  # the batches that ran, one of each shape
+    fits: int | None  # the highest peak of a batch that ran, in bytes
     too_large: int
     is_complete: bool
 
 
 class MeasuringProgress(NamedTuple):
-    """What the measurement does now.
-
-    Attributes:
-        stage: what it does, in a few words.
-        shape: the shape that runs next.
-        done: number of shapes of the stage that are done.
-        of: number of all shapes of the stage; 0 where that is not known.
-    """
+    """What the measurement does now."""
 
     stage: str
     shape: Shape
     done: int
-    of: int
+    of: int  # number of all shapes of the stage; 0 where that is not known
 
 
 OnProgress = Callable[[MeasuringProgress], object]
@@ -113,13 +92,7 @@ OnProgress = Callable[[MeasuringProgress], object]
 
 @dataclass
 class _ShapeRuns:
-    """The runs of one shape.
-
-    Attributes:
-        first: the first one, which may compile the shape.
-        timings: those after it.
-        ran_out_later: whether one of these ran out of memory, so that the shape does not count.
-    """
+    """The runs of one shape."""
 
     first: WarmUp
     timings: list[Timing]
@@ -155,14 +128,6 @@ def measure_device(
     """Measure batches of many shapes, those of the most tokens first.
 
     An interrupt ends the measurement; what is measured by then is returned if it is enough.
-
-    Args:
-        device: what runs them.
-        widest: tokens of the widest row.
-        tokens_per_batch: the most total tokens of a batch; by default as many as fit, or 16,384
-            where the device has no limit.
-        packed: whether to measure rows of several samples, too.
-        on_progress: called before each run.
 
     Raises:
         InputError: one row of the widest does not fit, or too few batches do.
@@ -245,12 +210,7 @@ def _time_in_rounds(
 
 
 class _Search:
-    """The first runs of batches, and the search for the largest batch that fits.
-
-    Attributes:
-        peaks: bytes at the peak of each batch that ran, where they are known.
-        too_large: how often a batch ran out of memory.
-    """
+    """The first runs of batches, and the search for the largest batch that fits."""
 
     def __init__(self, device: Device, on_progress: OnProgress) -> None:
         self._device, self._on_progress = device, on_progress
@@ -270,10 +230,6 @@ class _Search:
         Batches of rows of `widest` tokens are doubled until one does not fit, and bisected. One
         such row may be much of the memory, so that the search goes on, between what fits and what
         does not, with rows of a sixteenth of that width.
-
-        Args:
-            widest: tokens of the widest row.
-            wanted: the most total tokens that the user asked for; None for as many as fit.
 
         Raises:
             InputError: a single row does not fit.
@@ -324,12 +280,7 @@ class _Search:
         return True
 
     def _doubled(self, width: int, most_rows: int | None) -> tuple[int, int | None]:
-        """Double the rows of a batch, from one row that fits, until they do not fit.
-
-        Returns:
-            The last number of rows that fitted, and the one that did not; None where `most_rows`
-            fitted.
-        """
+        """Double the rows of a batch, from one row that fits, until they do not fit."""
         low = 1
         while low != most_rows:
             next_rows = 2 * low if most_rows is None else min(2 * low, most_rows)
@@ -341,9 +292,6 @@ class _Search:
     def _bisected(self, low: int, high: int, width: int) -> tuple[int, int]:
         """Halve the distance between a number of rows that fits, `low`, and one that does not,
         `high`, until they are within a sixteenth of each other, or neighbours.
-
-        Returns:
-            The number of rows that fits, and the one that does not.
         """
         while high - low > max(1, low // _EXACT):
             middle = (low + high) // 2

@@ -132,24 +132,17 @@ def memory_of(setup: Setup) -> MemoryFit:
 
 @dataclass(frozen=True)
 class Layer:
-    """What the forward pass of a layer keeps for its backward pass.
-
-    Attributes:
-        shape: shape of the transformer.
-        setup: how it is trained.
-    """
+    """What the forward pass of a layer keeps for its backward pass."""
 
     shape: CostModel
     setup: Setup
 
     @property
     def _number_bytes(self) -> int:
-        """Bytes of a number in the inputs and outputs of matrices."""
         return BYTES[self.setup.dtype]
 
     @property
     def _residual(self) -> int:
-        """Bytes of a number between layers, in the residual stream: it has the weights' dtype."""
         return 4 if self.setup.mixed_precision else self._number_bytes
 
     @property
@@ -231,11 +224,7 @@ class Layer:
 
 
 def _shape_of_model(model: CostModel | str) -> CostModel:
-    """Return the shape of a model, given as such or as `load_model` takes it.
-
-    Raises:
-        InputError: its configuration is of a type whose modules are not known here.
-    """
+    """Return the shape of a model, given as such or as `load_model` takes it."""
     if not isinstance(model, str):
         return model
     # Neither a built-in name nor hidden=768: a configuration.
@@ -273,14 +262,6 @@ def _check_complete(setup: Setup, shape: CostModel) -> None:
 
 
 def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:
-    """Return the error for a shape without a size that the estimate needs.
-
-    Args:
-        written: how the user named the model.
-        key: the name of the size.
-        example: a value of it.
-        purpose: the part of the memory that is estimated by this size.
-    """
     return InputError(
         f"{short(written)} has no {key}, by which the memory of {purpose} is estimated",
         f"add {key}={example}, or measure it with batchstat calibrate",

@@ -32,7 +32,6 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """Return a field of `Setup` that is an option of the command line, in its group "Model"."""
     return option(default, help, "Model", metavar, is_common=True, **more)
 
 
@@ -40,18 +39,6 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
 class Setup:
     """A model, and how it is trained. Of a function, that is known only as far as `compile`; of a
     command that was recorded, not at all.
-
-    Attributes:
-        model: its configuration, the `module:function` that runs a step, or the program that was
-            recorded.
-        shape: its shape; None for a function and a program.
-        dtype: what computes: float32, bfloat16 or float16.
-        mixed_precision: whether weights stay in float32 while `dtype` computes.
-        attention: implementation of attention, as transformers names it.
-        optimizer: adamw, or sgd without momentum.
-        gradient_checkpointing: whether activations are computed again in the backward pass.
-        compile: whether torch.compile compiles the model for each shape.
-        is_recorded: whether the times are those of a recorded run.
 
     Raises:
         OptionError: an unknown name, or mixed precision of one dtype.
@@ -62,7 +49,7 @@ class Setup:
         "Folder with a config.json, a name on the Hugging Face Hub, or module:function.",
         "MODEL",
     )
-    shape: CostModel | None = None
+    shape: CostModel | None = None  # its shape; None for a function and a program
     dtype: str = _option(
         "float32", "What computes: float32, bfloat16 or float16.", "NAME", values=DTYPES
     )

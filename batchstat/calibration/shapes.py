@@ -14,13 +14,7 @@ _SHARE = 4
 
 @dataclass(frozen=True, order=True)
 class Shape:
-    """A batch: rows of one width, each of one sample, or packed.
-
-    Attributes:
-        rows: number of rows.
-        width: tokens of each row.
-        samples_per_row: samples of each row, of about the same length, which attention keeps apart.
-    """
+    """A batch: rows of one width, each of one sample, or packed."""
 
     rows: int
     width: int
@@ -56,11 +50,6 @@ def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape
     each a quarter of the next larger one. So the costs of a batch, of a token and of a pair of
     tokens can be told apart: widths of 16 to 1,024 and 16,384 tokens give 16 x 1,024, 4 x 1,024,
     1 x 1,024, 45 x 362 and so on.
-
-    Args:
-        most_tokens: total tokens of the largest batch.
-        widest: tokens of the widest row, at most `most_tokens`.
-        packed: whether to measure rows of several samples, too.
     """
     narrowest = max(1, min(_NARROWEST, widest // _SHARE))
     ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))  # of a width to the next narrower one

@@ -159,17 +159,14 @@ class TorchDevice:
             raise BatchTooLargeError
 
     def _wait(self) -> None:
-        """Wait until the device has done all that it was handed; a CPU has done it already."""
         if self._device.type != "cpu":
             torch.accelerator.synchronize(self._device)
 
     def _batch(self, shape: Shape) -> Batch:
-        """Return a batch of a shape, with random token ids, on the device.
-
-        Packed rows have positions that begin again at each sample, and no mask. Other rows have a
-        mask, and the last of several is half padding: without any padding, attention would skip the
-        mask, which it does not in training.
-        """
+        """Return a batch of a shape, with random token ids, on the device."""
+        # Packed rows have positions that begin again at each sample, and no mask. Other rows have a
+        # mask, and the last of several is half padding: without any padding, attention would skip
+        # the mask, which it does not in training.
         size = (shape.rows, shape.width)
         # A model may treat id 0, the padding of most vocabularies, in another way.
         ids = torch.randint(1, self._steps.vocabulary, size, generator=self._random)
@@ -188,25 +185,17 @@ class TorchDevice:
 
 
 class _Peaks(NamedTuple):
-    """Functions that tell the memory in use on a device; they return None where it is not known.
+    """Functions that tell the memory in use on a device; they return None where it is not known."""
 
-    Attributes:
-        restart: returns the bytes at the peak since the last call.
-        alive: returns the bytes of what is in use now.
-        slow_down: whether to know them, every operation is looked at.
-    """
-
-    restart: Callable[[], int | None]
-    alive: Callable[[], int | None]
+    restart: Callable[[], int | None]  # returns the bytes at the peak since the last call
+    alive: Callable[[], int | None]  # returns the bytes of what is in use now
     slow_down: bool = False
 
 
 @contextmanager
 def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
-    """Yield functions that tell the peak memory of the operations inside the block.
-
-    torch counts the memory of some devices, such as CUDA; elsewhere the tensors are counted.
-    """
+    """Yield functions that tell the peak memory of the operations inside the block."""
+    # torch counts the memory of some devices, such as CUDA; elsewhere the tensors are counted.
 
     def peak_of_accelerator() -> int:
         peak: int = torch.accelerator.max_memory_allocated(device)

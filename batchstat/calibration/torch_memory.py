@@ -14,9 +14,6 @@ class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
 
     torch calls it for every operation. A storage, which several tensors may share, counts once, and
     until it is freed. Memory that an operation takes and frees by itself is not seen.
-
-    Attributes:
-        peak: the most bytes alive at once since the start or the last `restart`.
     """
 
     def __init__(self, alive: Iterable[torch.Tensor]) -> None:

@@ -168,17 +168,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device) -> Any:
-    """Build the model of a configuration with random weights, in training mode.
-
-    Args:
-        config: the configuration of transformers.
-        attention: implementation of attention, as transformers names it.
-        dtype: of the weights.
-        device: where the weights are.
-
-    Raises:
-        InputError: transformers cannot build it, or it does not fit.
-    """
+    """Build the model of a configuration with random weights, in training mode."""
     if config.is_encoder_decoder:
         raise InputError(
             f"{config.model_type} has an encoder and a decoder, which one width does not describe",
@@ -216,9 +206,6 @@ def _positions(model: Any) -> int | None:
 def _auto_class(config: Any) -> str:
     """Return the class of transformers that builds the architecture named in a configuration: a
     language model or a classifier, or for any other the language model of its type.
-
-    Raises:
-        InputError: transformers has no such class for it.
     """
     architecture = (config.architectures or [""])[0]
     for ending, auto_class in _AUTO_CLASSES.items():
@@ -236,11 +223,7 @@ def _auto_class(config: Any) -> str:
 
 
 def _label_maker(model: str) -> Callable[[Batch], Batch]:
-    """Return a function that turns the batch of a language model into the arguments of a model.
-
-    Args:
-        model: the name of its class.
-    """
+    """Return a function that turns the batch of a language model into the arguments of a model."""
     if model.endswith("ForSequenceClassification"):  # class 0 for each row
         return lambda batch: {**batch, "labels": torch.zeros_like(batch["labels"][:, 0])}
     if model.endswith("ForTokenClassification"):

@@ -25,12 +25,6 @@ def settings_of_setup(
     """Return the settings that a trainer's configuration decides, by the names of `KEYS`: those of
     batching, and those of reading a corpus, if any of the three names a corpus.
 
-    Args:
-        setup: what the configuration means.
-        overriding: settings that override it.
-        overridden: settings that it overrides; of these, only the corpus is used, where neither the
-            configuration nor `overriding` names one.
-
     Raises:
         InputError: the corpus that it names or its tokenizer is not available.
     """
@@ -57,10 +51,6 @@ def settings_of_recording(
     observed: "Observed", overriding: Mapping[str, Setting]
 ) -> dict[str, Setting]:
     """Return the settings that a recording decides, by the names of `KEYS`.
-
-    Args:
-        observed: what was recorded.
-        overriding: settings that override them.
 
     Raises:
         OptionError: a setting in `overriding` that reads a corpus.

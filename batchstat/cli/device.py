@@ -37,10 +37,6 @@ def device_keywords(inputs: "Inputs") -> dict[str, Any]:
 def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device | None":
     """Return the calibrated device in force; None without a calibration.
 
-    Args:
-        inputs: the settings in force.
-        model: the model of `--model`; None without one.
-
     Raises:
         OptionError: an invalid cost.
         InputError: a calibration that cannot be read, or of another model, dtype or gradient

@@ -29,11 +29,6 @@ def compare_each(
 ) -> None:
     """Compare the strategies on each corpus, with a results folder for each, and print one table.
 
-    Args:
-        options: the options that the user gave.
-        export: the file of `--export`; None without it.
-        compare_corpus: compares the strategies on one corpus.
-
     Raises:
         OptionError: neither corpora nor checks are named; or an export or a page, which are of one
             corpus, is asked for.
@@ -60,9 +55,6 @@ def compare_each(
 def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:
     """Yield each corpus on the command line; without any, the corpus of each check in the
     configuration.
-
-    Yields its name, the user's options for this corpus alone, with `folder/NAME` as the results
-    folder, and its settings in the configuration.
     """
     configuration = read_configuration(options)
     paths: tuple[str, ...] = options.given.get("corpus", ())
@@ -83,13 +75,11 @@ def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, Che
 
 
 def _stem(path: str) -> str:
-    """Return the name of a file or folder without its endings."""
     last = re.split(r"[\\/]", named_part(path).rstrip("/\\"))[-1]
     # A name such as .data has nothing before its first dot.
     return one_line(last.partition(".")[0] or path)
 
 
 def _unused(name: str, taken: Collection[str]) -> str:
-    """Return a name that is not taken: `train`, else `train-2`, `train-3` and so on."""
     names = (name, *(f"{name}-{i}" for i in range(2, len(taken) + 3)))
     return next(candidate for candidate in names if candidate not in taken)

@@ -67,16 +67,11 @@ class Inputs(CheckSettings):
 
     The current setup is a strategy; or a trainer's configuration, which then is `setup`; or a
     recording, which then is `observed`, and `setup` what its arguments mean.
-
-    Attributes:
-        options: the options that the user gave.
-        setup: what the trainer's configuration means; None for a strategy.
-        observed: what was recorded; None for a strategy or a configuration.
     """
 
     options: Options
-    setup: "TrainingSetup | None" = None
-    observed: "Observed | None" = None
+    setup: "TrainingSetup | None" = None  # what the trainer's configuration means
+    observed: "Observed | None" = None  # what was recorded; None for a strategy or a configuration
 
     @cached_property
     def current(self) -> "StrategySpec | None":
@@ -113,9 +108,6 @@ class Inputs(CheckSettings):
 
     def training(self, profile: "Profile") -> "CurrentTraining":
         """Return what the current setup trains on: samples, settings and a strategy or batches.
-
-        Args:
-            profile: the profile of the whole corpus.
 
         Raises:
             OptionError: a setting that the recording decides.
@@ -220,12 +212,6 @@ def read_inputs(
     - named by `--current`: configuration file < current setup < flags;
     - named in the configuration file: current setup < configuration file < flags.
 
-    Args:
-        options: the options that the user gave.
-        check: the settings in the configuration file; by default those that all checks share.
-        setup: a trainer's configuration that the command line names by an argument instead of by
-            `--current`, as it was read.
-
     Raises:
         OptionError: an invalid limit, or a configuration with invalid keys or values.
         InputError: the configuration cannot be read.
@@ -274,11 +260,7 @@ def read_inputs(
 def _read_current_setup(
     settings: Mapping[str, Setting],
 ) -> "tuple[TrainingSetup | None, Observed | None]":
-    """Read the current setup, if it is a file or a folder.
-
-    Returns what a trainer's configuration means, and None; or what the arguments of a recorded run
-    mean, and the recording; or two Nones, for a strategy or without a current setup.
-    """
+    """Read the current setup, if it is a file or a folder."""
     values = {key: setting.value for key, setting in settings.items()}
     current = values.get("current")
     if current is None or not is_current_file(current):

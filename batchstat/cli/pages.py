@@ -20,12 +20,7 @@ def check_outputs(output: Output) -> None:
 
 
 def write_page(output: Output, page: Callable[[], str]) -> None:
-    """Write the page for `--html`, if it was given, and open it in a browser for `--open`.
-
-    Args:
-        output: the two options.
-        page: returns the page; called only with `--html`, as it takes some time.
-    """
+    """Write the page for `--html`, if it was given, and open it in a browser for `--open`."""
     path = output.html
     if path is None:
         return

@@ -25,12 +25,6 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
 
     The line ignores the configuration, which could name another corpus: settings of batching that
     are not the default have a flag instead.
-
-    Args:
-        inputs: the settings in force.
-        command: the command to run next, such as "compare".
-        values: settings by the names of `KEYS` that the line has besides, or with another value
-            than the one in force; one that is None is left out.
     """
     in_force = {key: inputs.values[key].value for key in _DEFAULTS if key in inputs.values}
     settings = {key: value for key, value in in_force.items() if value != _DEFAULTS[key]}
@@ -46,12 +40,6 @@ def line_of_change(
     - `batchstat compare`, for batches that no recipe reproduces,
     - `batchstat recipe`, which prints lines for the user's script,
     - empty text.
-
-    Args:
-        inputs: the settings in force.
-        basis: the settings of batching, those that nobody gave as batchstat decided them.
-        change: the change.
-        all_kept: whether the samples are all of the corpus, so that a trainer leaves none out.
     """
     from batchstat.render.recipes.writing import refusal
 
@@ -87,13 +75,7 @@ def folder_flags(inputs: Inputs) -> list[str]:
 
 
 def with_same_options(options: Options, command: str, **values: str) -> str:
-    """Return `batchstat COMMAND` with all options that the user gave the current command.
-
-    Args:
-        options: those of the current command, which the other accepts too.
-        command: the one to run next.
-        values: by the names of options, replacing those given.
-    """
+    """Return `batchstat COMMAND` with all options that the user gave the current command."""
     given = repeated(options.given)
     corpus = given.pop("corpus", [])
     return line_to_paste(["batchstat", command, *map(str, corpus), *flags(given | values)])
@@ -107,12 +89,6 @@ def lines_of_remedy(
     The first part changes the training: "training with token-budget". The second changes the check
     to match: "set current = ... in pyproject.toml", or "pass --current ..." if the command line set
     it; empty if the check follows the training by itself.
-
-    Args:
-        inputs: the settings of the check.
-        change: the change.
-        changed: what it sets: the keys of the trainer's configuration, or `current`.
-        all_kept: whether the samples are all of the corpus, so that a trainer leaves none out.
     """
     # The first part. A line may end in a note, which is not pasted.
     line = change.line.partition("  #")[0]

@@ -22,19 +22,12 @@ _REMEDY = "run batchstat compare again, or name a strategy with --strategy"
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The best strategy of a comparison.
-
-    Attributes:
-        strategy: the strategy.
-        settings: the settings that the comparison decided, without those that the strategy ignores.
-        origin: the comparison's file and its current setup, and how the learning rate may scale.
-        argument: the argument for the user's own trainer that does the same; empty if it has none.
-    """
+    """The best strategy of a comparison."""
 
     strategy: StrategySpec
     settings: Settings
     origin: Origin
-    argument: str = ""
+    argument: str = ""  # the argument for the user's own trainer that does the same
 
 
 def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None:
@@ -87,7 +80,6 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
 
 
 def _has_corpus_of(record: Any, profile: Profile) -> bool:
-    """Return whether a comparison has the corpus and the tokenizer of a profile."""
     of_profile = of_corpus(profile)
     # A comparison may be of fewer samples than its profile has: a trainer leaves some out.
     compared, profiled = ({**each["corpus"], "samples": None} for each in (record, of_profile))

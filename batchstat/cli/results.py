@@ -37,22 +37,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """The result of a command that works from a profile.
-
-    Attributes:
-        file: the name of its JSON file.
-        document: what the JSON file holds.
-        screen: what it prints.
-        plotted: what its plots are drawn from; None if it has none.
-        page: returns its HTML page; called only if the page is wanted, as that takes some time.
-        warnings: what to know about the numbers.
-    """
+    """The result of a command that works from a profile."""
 
     file: str
-    document: dict[str, Any]
+    document: dict[str, Any]  # what the JSON file holds
     screen: "RenderableType"
-    plotted: "Result | None"
-    page: Callable[[], str]
+    plotted: "Result | None"  # what its plots are drawn from; None if it has none
+    page: Callable[[], str]  # returns its HTML page
     warnings: Collection[Finding] = ()
 
 

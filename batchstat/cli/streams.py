@@ -86,7 +86,6 @@ def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> N
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
-    """Turn an OSError of standard output, such as of a full disk, into an InputError."""
     try:
         yield
     except OSError as error:

@@ -71,10 +71,7 @@ def as_objects(values: pa.Array) -> list[Any]:
 
 
 def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return a function that parses all JSON inside a Python value of an Arrow type.
-
-    Returns None if the type, at any depth of lists and structs, has no field of JSON text.
-    """
+    """Return a function that parses all JSON inside a Python value of an Arrow type."""
     if getattr(dtype, "extension_name", "") == "arrow.json":
         return parsed_text
     if is_list(dtype):
@@ -102,9 +99,6 @@ def decoded_bytes(values: pa.Array) -> Ints:
     A file of a few bytes can stand for gigabytes, as a dictionary, runs and views can refer to the
     same long value again and again. So readers ask for these bytes first, and then decode a column
     in parts.
-
-    Args:
-        values: (n,) values whose buffers are consistent.
 
     Returns:
         (n,) bytes.
@@ -152,11 +146,6 @@ def ranges_within(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tu
 
     Yields the start of each range and its stop, one past its end: for sizes [3, 4, 9] and 8 bytes,
     (0, 2) and (2, 3). A value that is too large by itself is a range of its own.
-
-    Args:
-        sizes: (n,) bytes of each value.
-        most_bytes: limit for the bytes of a range.
-        most_values: limit for the values of a range.
     """
     bytes_before = offsets_from_sizes(sizes)  # (n + 1,) bytes of all values before each
     start = 0
@@ -179,7 +168,6 @@ def record_ranges(
 
 
 def _run_of_each(values: pa.Array) -> Ints:
-    """Return (n,) the index of the run that each value belongs to."""
     # A slice shares the run ends of its whole array, so its values are looked up by their positions
     # there.
     positions = np.arange(values.offset, values.offset + len(values))
@@ -208,11 +196,7 @@ def _view_bytes(values: pa.Array) -> Ints:
 
 
 def _element_ranges(values: pa.Array) -> tuple[Ints, Ints]:
-    """Return where each list or map has its elements in the array of all elements.
-
-    Returns:
-        (n,) index of its first element, and (n,) one past the index of its last.
-    """
+    """Return where each list or map has its elements in the array of all elements."""
     dtype = values.type
     # Lists of a fixed size store no offsets; the elements of a slice are those of the whole array.
     if pa.types.is_fixed_size_list(dtype):

@@ -21,18 +21,10 @@ make a text up to 6 times as long, so every text within its limit fits."""
 
 @dataclass(frozen=True)
 class Location:
-    """Position of a record.
-
-    Attributes:
-        path: its file, as messages name it.
-        number: in its split, the record number from 0, or the line it starts on from 1.
-        unit: `record` or `line`: what `number` counts.
-        before: function that returns how many records or lines precede that split. It is called
-            for messages only, as it may read the file; the default, `int`, returns 0.
-    """
+    """Position of a record."""
 
     path: str
-    number: int
+    number: int  # in its split, the record number from 0, or the line it starts on from 1
     unit: str = "record"
     before: Callable[[], int] = int
 
@@ -59,11 +51,7 @@ def as_error(location: Location, message: str) -> InputError:
 
 @dataclass
 class BadRecords:
-    """Bad records of one source.
-
-    Attributes:
-        skip: whether bad records are skipped.
-    """
+    """Bad records of one source."""
 
     skip: bool
     # By reason: the number of the first such record, and how many there are.

@@ -48,20 +48,12 @@ class ChatError(Exception):
 
 @dataclass(frozen=True)
 class TemplateInputs:
-    """What a template gets beside the messages of a chat.
+    """What a template gets beside the messages of a chat."""
 
-    Attributes:
-        tools: the tools that the assistant may call; None without any.
-        unread_tools: whether the chat has tools that are not objects: they are not handed on.
-        settings: further names that the template may use, with their values.
-        wrong: message about tools or settings that make the chat unreadable; empty if there are
-            none.
-    """
-
-    tools: list[Tool] | None = None
+    tools: list[Tool] | None = None  # the tools that the assistant may call; None without any
     unread_tools: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    wrong: str = ""
+    wrong: str = ""  # message about tools or settings that make the chat unreadable
 
 
 NO_INPUTS = TemplateInputs()
@@ -74,12 +66,6 @@ def as_chat(value: object, kept_format: str | None = None) -> list[Message]:
     Two formats are known. OpenAI's messages have `role` and `content`, which may be a list of text
     parts, and `tool_calls` or the older `function_call`. ShareGPT's have `from` and `value`, and
     other names for the roles: `human` is OpenAI's `user`.
-
-    Args:
-        value: the chat, as parsed from its file.
-        kept_format: None to recognize the format of each message, and translate it to OpenAI's. Or
-            one of `CHAT_FORMATS`, in which the chat is: then messages keep their roles, contents
-            and further fields as they are written, and only `from` and `value` are renamed.
 
     Raises:
         ChatError: another format, no messages, an unknown role, neither content nor a tool call.
@@ -97,12 +83,7 @@ def as_chat(value: object, kept_format: str | None = None) -> list[Message]:
 
 
 def inputs_from_tools(tools: object) -> TemplateInputs:
-    """Return what a template gets beside the messages of a chat: its tools.
-
-    Args:
-        tools: value of the chat's tools column: a list of objects, or its JSON text; None if there
-            are no tools.
-    """
+    """Return what a template gets beside the messages of a chat: its tools."""
     tools = parsed_text(tools)
     # Files write a chat without tools in several ways.
     if tools is None or tools in ("", [], {}):
@@ -115,11 +96,6 @@ def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
 
     Unlike in `inputs_from_tools`, an empty list of tools is handed on, as TRL does. If tools or
     settings cannot be handed on, nothing is, and the field `wrong` says why.
-
-    Args:
-        tools: value of the chat's tools column: a list of objects, or its JSON text; None if there
-            are no tools.
-        settings: value of its `SETTINGS_COLUMN`: an object with further names for the template.
     """
     tools = parsed_text(tools)
     if not isinstance(settings, dict):
@@ -150,7 +126,6 @@ def _are_tools(tools: object) -> TypeGuard[list[Tool]]:
 
 
 def _require_keys(keys: tuple[str, ...], message: object, shown_as: str) -> None:
-    """Raise ChatError unless a message is an object that has all keys."""
     if not isinstance(message, dict):
         raise ChatError(f"{shown_as} is not an object")
     if any(key not in message for key in keys):
@@ -173,10 +148,7 @@ def _as_written(message: Any, shown_as: str, kept_format: str) -> Message:
 
 
 def _translated(message: object, shown_as: str) -> Message:
-    """Return a message of either format with a role of OpenAI's and its content as one text.
-
-    Errors call the message `shown_as`, such as `message 3`.
-    """
+    """Return a message of either format with a role of OpenAI's and its content as one text."""
     if not isinstance(message, dict):
         raise ChatError(f"{shown_as} is not an object")
     # Columnar formats give every message all keys that any message has, with null for the absent.

@@ -15,25 +15,15 @@ Column: TypeAlias = "pa.Array | list[Any]"
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns that are read from one file.
+    """Names of the columns that are read from one file."""
 
-    Attributes:
-        content: the columns with what is counted: one, or two for pairs.
-        labels: the column with the class label, or several of 0 and 1; none if none is requested.
-        tools: the column with the tools that chats may call, if the file has one.
-        settings: the column with what else the template of chats gets, if the file has one.
-        trained: the column that says which tokens carry loss, if one is requested.
-        is_guessed: whether no option named the content, but the file has one such column.
-        separator: what separates the fields of delimited text; None in other formats.
-    """
-
-    content: tuple[str, ...]
-    labels: tuple[str, ...] = ()
+    content: tuple[str, ...]  # the columns with what is counted: one, or two for pairs
+    labels: tuple[str, ...] = ()  # the column with the class label, or several of 0 and 1
     tools: str | None = None
     settings: str | None = None
     trained: str | None = None
     is_guessed: bool = False
-    separator: str | None = None
+    separator: str | None = None  # what separates the fields of delimited text
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -49,32 +39,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive records of one file; the first chunk starts with its first record.
+    """Consecutive records of one file; the first chunk starts with its first record."""
 
-    Attributes:
-        values: the values of each column that is read, (size,) each.
-        columns: what each of these columns is read for.
-        position: bytes of the file on disk that are read so far.
-        lines: (size,) line on which each record starts; None in files without lines.
-        holds: what the content is, whatever the options say: `length` or `words`; empty for what
-            they say.
-        bad: by their index in the chunk, records that cannot be read or are `BLANK`; their values
-            are meaningless.
-        count_before: function that returns how many lines of the file, or records where it has no
-            lines, precede the split that is read. It may have to read them, and is called for
-            messages only. The default, `int`, returns 0.
-        label_seen: whether any record of the file so far has a label; None if no record could be
-            read.
-    """
-
-    values: Mapping[str, Column]
+    values: Mapping[str, Column]  # the values of each column that is read, (size,) each
     columns: Columns
-    position: int
-    lines: Sequence[int] | None = None
-    holds: str = ""
+    position: int  # bytes of the file on disk that are read so far
+    lines: Sequence[int] | None = None  # (size,) line on which each record starts
+    holds: str = ""  # what the content is, whatever the options say: `length` or `words`
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
     count_before: Callable[[], int] = int
-    label_seen: bool | None = True
+    label_seen: bool | None = True  # whether any record of the file so far has a label
 
     @classmethod
     def read_from(

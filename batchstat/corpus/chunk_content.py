@@ -40,10 +40,6 @@ class ChunkContent:
 
     Each method reads one column of the chunk, which has `size` records. A record whose value is
     wrong is added to `bad`, and gets an empty or zero value in what the method returns.
-
-    Attributes:
-        bad: by their index in the chunk, records that cannot be read, as far as columns were read.
-        locate: function that returns the location of a record by its index, for messages.
     """
 
     def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:
@@ -97,11 +93,6 @@ class ChunkContent:
         """Return (size,) a column as chats: lists of messages, as `as_chat` makes them.
 
         A record that is bad, or whose chat cannot be read or is too long, has an empty list.
-
-        Args:
-            column: its name.
-            kept_format: the format of chats that are handed on as they are written, else None; see
-                `as_chat`.
         """
         chats: list[list[Message]] = [[] for _ in range(self._chunk.size)]
         for i, value in enumerate(self._objects(column)):
@@ -117,12 +108,7 @@ class ChunkContent:
         return chats
 
     def template_inputs(self, *, as_written: bool) -> list[TemplateInputs]:
-        """Return (size,) what the chat template gets beside the messages of each chat.
-
-        Args:
-            as_written: whether all of it is handed on as the file has it, tools and settings; else
-                only tools.
-        """
+        """Return (size,) what the chat template gets beside the messages of each chat."""
         # Without a column of tools or settings, no chat has any.
         size, columns = self._chunk.size, self._chunk.columns
         tools = [None] * size if columns.tools is None else self._objects(columns.tools)
@@ -132,7 +118,6 @@ class ChunkContent:
         return [*map(inputs_as_written, tools, settings)]
 
     def _objects(self, column: str) -> list[Any]:
-        """Return (size,) the values of a column that may be objects."""
         values = self._chunk.values[column]
         return as_objects(values) if isinstance(values, pa.Array) else values
 
@@ -241,7 +226,6 @@ class ChunkContent:
         return InputError(f"{self.locate(0)}: column {column!r} is {values.type} where {expected}")
 
     def _reject_long(self, i: int, size: int) -> bool:
-        """Return whether the text of record `i` has too many bytes, `size`; if so, it is bad."""
         if size > MOST_TEXT_BYTES:
             self.reject(i, too_long("text", size), reason="too_long")
         return size > MOST_TEXT_BYTES

@@ -36,13 +36,6 @@ def choose_columns(
     If no option names the content column, it is the only column that holds text, or the one with a
     usual name such as `text`.
 
-    Args:
-        path: the file, as messages name it.
-        names: all columns of the file.
-        texts: those that hold text.
-        options: which columns the user named.
-        inside: what is inside of objects and lists, for messages.
-
     Raises:
         InputError: a column is missing or appears twice, or the text column is ambiguous.
     """
@@ -78,11 +71,7 @@ def _find_text_column(
     options: CorpusOptions,
     inside: Inside,
 ) -> str:
-    """Return the text column of a file for which no option names one.
-
-    Raises:
-        InputError: it is ambiguous; the message says which option would name the column.
-    """
+    """Return the text column of a file for which no option names one."""
     other_columns = (*options.label_column, options.trained_column)
     candidates = [name for name in dict.fromkeys(texts) if name not in other_columns]
     # Columns with chats hold lists, and so are not among `texts`.
@@ -140,7 +129,6 @@ def _remedy(
 
 
 def _remedy_of_answers(answers: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the option for a prompt with a completion, or with the answers of preference data."""
     remedy = f"--prompt-column prompt --completion-column {answers[0]}"
     # Chats that begin with the prompt, beside the prompt as a text.
     if "prompt" in texts and answers[0] in set(_PREFERENCES) - set(texts):
@@ -149,10 +137,7 @@ def _remedy_of_answers(answers: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> None:
-    """Raise InputError unless the column is among the names of the file, and only once.
-
-    The message suggests what to pass for `flag`, the option that named the column.
-    """
+    """Raise InputError unless the column is among the names of the file, and only once."""
     count = list(names).count(column)
     if count > 1:
         raise InputError(f"{path}: column {column!r} appears {count} times", "rename one")
@@ -181,9 +166,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _first_row_hint(path: str, names: Sequence[str]) -> str:
-    """Return a hint for messages if a file's column names look like a first row of data, as of a
-    file without a header; else no text.
-    """
     # Anywhere in the path, as `.gz` may follow.
     is_delimited = any(ending in path for ending in (".csv", ".tsv"))
     if is_delimited and any(len(name) > _LONGEST_NAME and " " in name for name in names):

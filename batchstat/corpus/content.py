@@ -116,7 +116,6 @@ class Chats:
 
     @property
     def _columns(self) -> list[list[Any]]:
-        """The fields of the dataclass, those of a subclass too: a list of n values each."""
         return [getattr(self, field.name) for field in fields(self)]
 
 
@@ -127,11 +126,7 @@ class AssistantChats(Chats):
 
 @dataclass(frozen=True, eq=False)
 class CompletionChats(Chats):
-    """(n,) chats that begin with a prompt; the messages after it carry loss.
-
-    Attributes:
-        prompts: (n,) number of messages of each prompt.
-    """
+    """(n,) chats that begin with a prompt; the messages after it carry loss."""
 
     prompts: list[int]
 
@@ -149,12 +144,7 @@ class PrecountedLengths:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """(n,) lists of words, each of which is tokenized by itself.
-
-    Attributes:
-        words: (offsets[-1],) the words of all samples, without nulls.
-        offsets: (n + 1,) sample i has words[offsets[i] : offsets[i + 1]].
-    """
+    """(n,) lists of words, each of which is tokenized by itself."""
 
     words: pa.LargeStringArray
     offsets: Ints

@@ -182,11 +182,7 @@ def _is_deep(value: object) -> bool:
 
 
 def _values(series: Any) -> Column:
-    """Return a column as an Arrow array, or as a list if its values are of several types.
-
-    Raises:
-        InputError: a value that is nested too deeply.
-    """
+    """Return a column as an Arrow array, or as a list if its values are of several types."""
     if series.dtype.kind == "O" and any(map(_is_deep, series)):
         raise InputError(f"column {str(series.name)!r} is nested too deeply")
     try:

@@ -22,10 +22,6 @@ def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
     label, their `list_text`: whether it holds classes or says of each class whether it is
     there can only be told from all lists of a corpus, which `Labels.resolved` does.
 
-    Args:
-        content: the values of the chunk.
-        columns: the column of labels; or several, each of a class, of 0 and 1.
-
     Raises:
         InputError: an Arrow column of a type that cannot name a class.
     """
@@ -72,10 +68,7 @@ def _labels_by_column(content: ChunkContent, columns: Sequence[str]) -> pa.Array
 
 
 def _label(content: ChunkContent, i: int, value: object, column: str) -> str | list[str] | None:
-    """Return the label of record `i` as text, or the distinct labels of a list.
-
-    Returns None if the record has no label, or a value that cannot be one: then it is bad.
-    """
+    """Return the label of record `i` as text, or the distinct labels of a list."""
     try:
         if not isinstance(value, list):
             return _class_name(value)
@@ -104,7 +97,6 @@ def _label_texts(values: pa.Array) -> pa.Array:
 
 
 def _without_empty(labels: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Return labels with null for an empty text, which names no class."""
     return pc.if_else(pc.equal(labels, ""), None, labels)
 
 

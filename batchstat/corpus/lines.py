@@ -26,26 +26,15 @@ _REMEDY = "name its encoding, as in --encoding latin-1"
 
 @dataclass(frozen=True)
 class LongLine:
-    """Summary of a line of more than `MOST_RECORD_BYTES`.
+    """Summary of a line of more than `MOST_RECORD_BYTES`."""
 
-    Attributes:
-        head: its first bytes.
-        size: number of bytes.
-        quotes: how many of them are `"`.
-    """
-
-    head: bytes
-    size: int
+    head: bytes  # its first bytes
+    size: int  # number of bytes
     quotes: int
 
     @classmethod
     def summarize(cls, pieces: Sequence[bytes], so_far: "LongLine | None") -> "LongLine":
-        """Summarize a line of which more has been read.
-
-        Args:
-            pieces: the next pieces of the line.
-            so_far: summary of the line before these pieces; None if they are the first.
-        """
+        """Summarize a line of which more has been read."""
         so_far = so_far or cls(head=pieces[0][:_PROBE_BYTES], size=0, quotes=0)
         size, quotes = sum(map(len, pieces)), sum(piece.count(b'"') for piece in pieces)
         return cls(so_far.head, so_far.size + size, so_far.quotes + quotes)
@@ -57,13 +46,7 @@ RawLines: TypeAlias = list[str | LongLine]
 
 @dataclass(frozen=True)
 class Lines:
-    """Consecutive lines of a file.
-
-    Attributes:
-        texts: (n,) large_string, without the line ends.
-        first: number of the first line, counted from 1 in the split.
-        bad: by their index in `texts`, lines that cannot be read, and have an empty text.
-    """
+    """Consecutive lines of a file."""
 
     texts: pa.LargeStringArray
     first: int
@@ -98,11 +81,6 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
 def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
     r"""Yield the lines of a source as Python's texts, many at a time, each with its \n or \r\n.
 
-    Args:
-        opened: the source.
-        skip: whether bad records are skipped. Then bytes that are not UTF-8 become lone surrogates,
-            by which the caller knows the bad record that holds them.
-
     Raises:
         InputError: bytes that are not UTF-8, unless bad records are skipped.
     """
@@ -126,7 +104,6 @@ def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
 
 
 def _lines_at_once(text: str) -> Iterator[RawLines]:
-    """Yield the lines of a text with their ends, at most `MOST_LINES` at a time."""
     all_lines = io.StringIO(text, newline="\n")
     # `list` is given its type for mypy.
     while lines := list[str | LongLine](islice(all_lines, MOST_LINES)):
@@ -135,27 +112,16 @@ def _lines_at_once(text: str) -> Iterator[RawLines]:
 
 @dataclass(frozen=True)
 class _Block:
-    """Consecutive whole lines, or the summary of a single line that is too long.
+    """Consecutive whole lines, or the summary of a single line that is too long."""
 
-    Attributes:
-        data: the bytes of the lines with their ends; empty if there is a `long` line.
-        first: number of the first line, counted from 1 in the split.
-        offset: where the lines begin in the file, in bytes.
-        long: the line that is too long.
-    """
-
-    data: bytes
+    data: bytes  # the bytes of the lines with their ends; empty if there is a `long` line
     first: int
-    offset: int
+    offset: int  # where the lines begin in the file, in bytes
     long: LongLine | None = None
 
 
 def _blocks(opened: OpenSource) -> Iterator[_Block]:
-    """Yield the lines of a split as blocks of whole lines; the last line may lack its end.
-
-    Raises:
-        InputError: the file is UTF-16.
-    """
+    """Yield the lines of a split as blocks of whole lines; the last line may lack its end."""
     # Of the next block: the number of its first line, and where it begins in the file.
     first_line, offset = 1, 0
     # A later split starts at the first line that begins in it.
@@ -184,9 +150,6 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
 
 
 def _is_utf16(data: bytes) -> bool:
-    """Return whether the start of a file is UTF-16: it has a byte-order mark of UTF-16, or about
-    every other byte is NUL, as in UTF-16 of Latin letters.
-    """
     even_bytes, odd_bytes = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
     fewer_nuls, more_nuls = sorted([even_bytes.count(0), odd_bytes.count(0)])
     # More than 2 as well, so that a few NULs in a short text do not count.
@@ -195,9 +158,8 @@ def _is_utf16(data: bytes) -> bool:
 
 
 def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:
-    """Yield the bytes of a split from `position`, the start of a line, to the end of its last line.
-
-    That line begins in the split, and may end after it.
+    """Yield the bytes of a split from `position`, the start of a line, to the end of its last
+    line.
     """
     stop = opened.split.stop
     if stop is None:
@@ -222,11 +184,9 @@ def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:
 
 
 def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | LongLine]:
-    """Yield the bytes of a split from `position` in pieces that end where a line ends.
-
-    A line of more than `MOST_RECORD_BYTES` is passed over, without holding it in memory: its
-    summary is yielded instead.
-    """
+    """Yield the bytes of a split from `position` in pieces that end where a line ends."""
+    # A line of more than `MOST_RECORD_BYTES` is passed over, without holding it in memory: its
+    # summary is yielded instead.
     # The line that has not ended yet: its bytes so far, or, once it is too long, its summary.
     held: list[bytes] = []
     long: LongLine | None = None
@@ -254,11 +214,11 @@ def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | Long
 
 
 def _texts_of_lines(data: bytes) -> pa.LargeStringArray:
-    r"""Return the lines of UTF-8 as texts without their ends; that they are UTF-8 is not checked.
-
-    b"ab\nc\r\n" becomes "ab" and "c", which Arrow stores as the text "abc" with the offsets 0, 2
-    and 3.
+    r"""Return the lines of UTF-8 as texts without their ends; that they are UTF-8 is not
+    checked.
     """
+    # b"ab\nc\r\n" becomes "ab" and "c", which Arrow stores as the text "abc" with the offsets 0, 2
+    # and 3.
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
     if data and not data.endswith(b"\n"):

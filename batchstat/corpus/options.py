@@ -20,7 +20,6 @@ def _formats() -> Iterable[str]:
 
 
 def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """Return a field of `CorpusOptions`, all of which help lists together."""
     return option(default, help, "Corpus", metavar, **more)
 
 
@@ -268,11 +267,7 @@ def _check_contents(options: CorpusOptions) -> None:
 
 
 def _check_text_options(options: CorpusOptions) -> None:
-    r"""Check the options of text files; a separator may be written as `\t`.
-
-    Raises:
-        OptionError: no codec of Python, or no separator.
-    """
+    r"""Check the options of text files; a separator may be written as `\t`."""
     if options.encoding is not None:
         # Raises for hex or rot13, too, which are codecs of something else.
         try:

@@ -37,18 +37,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Locations:
-    """Locations of consecutive records of a file, for messages.
-
-    Attributes:
-        path: the file, as messages name it.
-        lines: line on which each record starts; None in files without lines.
-        first: number of the first of these records, counted from 0 in the split that is read.
-        before: function that returns how many lines, or records, precede that split.
-    """
+    """Locations of consecutive records of a file, for messages."""
 
     path: str
-    lines: Sequence[int] | None
-    first: int
+    lines: Sequence[int] | None  # line on which each record starts; None in files without lines
+    first: int  # number of the first of these records, counted from 0 in the split that is read
     before: Callable[[], int]
 
     def __call__(self, i: int) -> Location:
@@ -60,26 +53,14 @@ class Locations:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Consecutive samples of one source.
-
-    Attributes:
-        reading: state of reading the source that the samples come from.
-        records: (n,) number of each sample's record in its split; skipped records are counted.
-        content: (n,) what is counted: texts, chats, or lengths.
-        labels: (n,) large_string, or lists of it for samples with several classes; null for a
-            sample without a label; None if no label is read.
-        trained: (n,) what a column says about the trained tokens of each sample; None if no such
-            column is read.
-        position: bytes of the corpus on disk that are read so far.
-        locations: locations of all records of the block, also of those that are not samples.
-    """
+    """Consecutive samples of one source."""
 
     reading: "Reading"
     records: Ints
     content: Content
-    labels: pa.Array | None
-    trained: TrainedColumn | None
-    position: int
+    labels: pa.Array | None  # (n,) large_string, or lists of it for samples with several classes
+    trained: TrainedColumn | None  # (n,) what a column says about the trained tokens of each sample
+    position: int  # bytes of the corpus on disk that are read so far
     locations: Locations
 
     def report_bad(self, i: int, reason: str, message: str) -> None:
@@ -107,27 +88,16 @@ class Block:
 
 @dataclass(eq=False)
 class Reading:
-    """State of reading the records of one split of a source.
-
-    Attributes:
-        source: the source; once it is read, with size and digest even for standard input.
-        bad_records: bad records so far.
-        before: records of the corpus that precede the first record of the split.
-        records: number of records read so far.
-        blank: number of records with nothing but whitespace in them.
-        short: number of records of fewer than `min_chars` characters.
-        label_seen: whether any record has a label; None if no record could be read.
-        columns: what of the records was read; None if no record could be read.
-    """
+    """State of reading the records of one split of a source."""
 
     source: Source
     bad_records: BadRecords
     before: int = 0
     records: int = 0
     blank: int = 0
-    short: int = 0
-    label_seen: bool | None = None
-    columns: Columns | None = None
+    short: int = 0  # number of records of fewer than `min_chars` characters
+    label_seen: bool | None = None  # whether any record has a label
+    columns: Columns | None = None  # what of the records was read; None if no record could be read
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -139,11 +109,6 @@ class CorpusReader:
     """Reads the samples of a corpus, and counts the records that are skipped.
 
     A bad record is skipped and counted, or ends the reading after the samples before it.
-
-    Attributes:
-        splits: what is read; empty for a table in memory.
-        options: how it is read.
-        readings: a state for each split that was begun.
     """
 
     def __init__(
@@ -153,11 +118,6 @@ class CorpusReader:
         standard_input: Rereadable | None = None,
     ) -> None:
         """Prepare to read; nothing is opened yet.
-
-        Args:
-            splits: what is read, in this order.
-            options: how it is read.
-            standard_input: what is read if a source is standard input; by default Python's.
 
         Raises:
             OptionError: an unknown format.
@@ -199,11 +159,6 @@ class CorpusReader:
     ) -> Iterator[Block]:
         """Yield the samples of the chunks of one split; `reading` counts its skipped records.
 
-        Args:
-            reading: state of the split.
-            chunks: records of the split.
-            bytes_before: bytes of the corpus before the split.
-
         Raises:
             InputError: a bad record, after the samples before it; unless bad records are skipped.
         """
@@ -227,10 +182,7 @@ class CorpusReader:
     def _block(
         self, reading: Reading, chunk: Chunk, locations: Locations, position: int
     ) -> tuple[Block, dict[int, BadRecord]]:
-        """Return the samples of a chunk, and its bad records by their index in the chunk.
-
-        Blank and short records are counted in `reading`; `position` is handed on to the block.
-        """
+        """Return the samples of a chunk, and its bad records by their index in the chunk."""
         values = ChunkContent(chunk, locations)
         # Each of these reads a column, and adds the records that it finds wrong to `values.bad`.
         content = _content_of(values, chunk, self.options)
@@ -249,18 +201,7 @@ class CorpusReader:
         return block.select(np.flatnonzero(is_sample)), bad
 
     def _prepare_texts(self, reading: Reading, texts: Texts, is_good: Mask) -> tuple[Texts, Mask]:
-        """Apply the options `strip`, `min_chars` and `append` to texts, or to pairs of texts.
-
-        Blank and short ones are no samples, and are counted in `reading`.
-
-        Args:
-            reading: state of the split.
-            texts: (n,) texts, or pairs.
-            is_good: (n,) whether the record of each is neither bad nor blank in the file.
-
-        Returns:
-            (n,) the texts as they are counted, and (n,) whether each is a sample.
-        """
+        """Apply the options `strip`, `min_chars` and `append` to texts, or to pairs of texts."""
         sides = texts.sides  # one array of texts, or two for pairs
         stripped = [pc.utf8_trim_whitespace(side) for side in sides]
         # A pair is blank only if both of its texts are. No text is blank once one is appended.
@@ -288,11 +229,7 @@ class CorpusReader:
 
 
 def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> Content:
-    """Return what is counted of a chunk, by the columns that the options name.
-
-    Raises:
-        InputError: a column of another type.
-    """
+    """Return what is counted of a chunk, by the columns that the options name."""
     columns = chunk.columns.content
     if options.content == "messages":
         kind_of_chats = AssistantChats if options.assistant_only_loss else Chats

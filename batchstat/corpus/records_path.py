@@ -92,15 +92,7 @@ def nested(value: Any, name: str, otherwise: object = None) -> Any:
 
 @dataclass(frozen=True)
 class Inside:
-    """What is inside of the objects and lists of a record, as far as a message names it.
-
-    Attributes:
-        texts: dotted names of texts in objects, such as `data.text`.
-        words: columns with lists of texts.
-        chats: columns with lists of messages.
-        lists: paths (`--records`) of other lists of objects.
-        may_be_alpaca: whether the file can be read as `--input-format alpaca`.
-    """
+    """What is inside of the objects and lists of a record, as far as a message names it."""
 
     texts: Sequence[str] = ()
     words: Sequence[str] = ()
@@ -114,12 +106,7 @@ NOTHING_INSIDE = Inside()
 
 
 def inside_of(record: dict[str, Any], path: str) -> Inside:
-    """Return what is inside of a record, down to three levels of its first keys.
-
-    Args:
-        record: the record.
-        path: where it is in its file, such as `data[]`, or empty for a line of JSON.
-    """
+    """Return what is inside of a record, down to three levels of its first keys."""
     first = list(record.items())[:_SHOWN]
     lists = [(name, value[0]) for name, value in first if isinstance(value, list) and value]
     return Inside(
@@ -140,7 +127,6 @@ def _is_message(value: object) -> bool:
 
 
 def _texts_in(value: object, depth: int) -> Iterator[str]:
-    """Yield the dotted names of the texts in an object, so many levels deep."""
     for name, item in list(value.items())[:_SHOWN] if isinstance(value, dict) and depth else ():
         if isinstance(item, str):
             yield name

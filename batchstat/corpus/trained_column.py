@@ -23,14 +23,10 @@ class TrainedColumn:
     """The trained tokens of n samples, as far as their column says.
 
     The column has for each sample either a list with a value for each token, or a number of tokens.
-
-    Attributes:
-        numbers: (n,) how many values each list has, or, in a column of numbers, the numbers.
-        tokens: the trained tokens that the lists mark; None for a column of numbers.
     """
 
     numbers: Ints
-    tokens: TokenRanges | None
+    tokens: TokenRanges | None  # the trained tokens that the lists mark
 
     def select(self, samples: Ints) -> "TrainedColumn":
         """Return the values of the samples at these positions."""
@@ -38,11 +34,7 @@ class TrainedColumn:
         return TrainedColumn(self.numbers[samples], tokens)
 
     def misfits(self, lengths: Ints) -> dict[int, str]:
-        """Return the samples that the column does not fit, by their index, with a message each.
-
-        Args:
-            lengths: (n,) tokens of each sample.
-        """
+        """Return the samples that the column does not fit, by their index, with a message each."""
         # A number of trained tokens may be at most the length; a list has a value for each token.
         if self.tokens is None:
             is_misfit, message = self.numbers > lengths, "{:,} trained tokens in a sample of {:,}"
@@ -55,9 +47,6 @@ class TrainedColumn:
         """Return which tokens of each sample are trained; no sample may be one of `misfits`.
 
         A number of trained tokens, without their positions, means the last ones of the sample.
-
-        Args:
-            lengths: (n,) tokens of each sample.
         """
         return TokenRanges.of_last(lengths, self.numbers) if self.tokens is None else self.tokens
 
@@ -86,10 +75,7 @@ def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
 
 
 def _flatten_arrow_lists(content: ChunkContent, lists: pa.Array, column: str) -> tuple[Ints, Ints]:
-    """Return (n_values,) the values of all lists end to end, and (n,) how many each list has.
-
-    A record whose list is null, or contains null, is bad.
-    """
+    """Return (n_values,) the values of all lists end to end, and (n,) how many each list has."""
     dtype = decoded_type(lists.type.value_type)
     # Lists that are all empty may have values of the type null.
     if not (pa.types.is_integer(dtype) or pa.types.is_boolean(dtype) or pa.types.is_null(dtype)):
@@ -102,10 +88,8 @@ def _flatten_arrow_lists(content: ChunkContent, lists: pa.Array, column: str) ->
 
 
 def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -> tuple[Ints, Ints]:
-    """Return (n_values,) the values of all lists end to end, and (n,) how many each list has.
-
-    The lists are as parsed from JSON. A record with another value is bad, and has an empty list.
-    """
+    """Return (n_values,) the values of all lists end to end, and (n,) how many each list has."""
+    # The lists are as parsed from JSON. A record with another value is bad, and has an empty list.
     lists = [np.zeros(0, dtype=np.int64)] * len(values)
     for i, value in enumerate(values):
         if not isinstance(value, list):
@@ -123,20 +107,9 @@ def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -
 
 
 def _mask_of_trained(content: ChunkContent, numbers: Ints, offsets: Ints, column: str) -> Any:
-    """Decide which tokens carry loss from the values of their lists, laid end to end.
-
-    A list with no value but 0 and 1 is a mask. Any other has labels, of which a negative one other
-    than -100 makes the record bad.
-
-    Args:
-        content: receives the bad records.
-        numbers: (n_values,) values of all lists.
-        offsets: (n + 1,) list i has numbers[offsets[i] : offsets[i + 1]].
-        column: name of the column, for messages.
-
-    Returns:
-        (n_values,) whether each token carries loss.
-    """
+    """Decide which tokens carry loss from the values of their lists, laid end to end."""
+    # A list with no value but 0 and 1 is a mask. Any other has labels, of which a negative one
+    # other than -100 makes the record bad.
     for position in np.flatnonzero((numbers < 0) & (numbers != NOT_TRAINED)).tolist():
         # The list that holds this position: the last one that begins at or before it.
         i = int(np.searchsorted(offsets, position, side="right")) - 1

@@ -91,10 +91,8 @@ def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
 
 
 def _numbers(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (column, value) for each number or null of a document and of the objects in it.
-
-    A column is named by the keys that lead to the number; `prefix` has those above `document`.
-    """
+    """Yield (column, value) for each number or null of a document and of the objects in it."""
+    # A column is named by the keys that lead to the number; `prefix` has those above `document`.
     for key, value in document.items():
         # Parameters get no columns: they differ by strategy, and its label shows them.
         if isinstance(value, Mapping) and key != "params":

@@ -85,11 +85,5 @@ class CheckFile(File, number="batchstat.check/7"):
 
 
 def check_document(checks: Sequence[object], status: str, created: str) -> dict[str, Any]:
-    """Return check.json.
-
-    Args:
-        checks: each a `batchstat.gate.outcome.Check`.
-        status: the worst of them.
-        created: when the work began.
-    """
+    """Return check.json."""
     return CheckFile.written(created, {"status": status, "checks": checks})

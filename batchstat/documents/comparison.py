@@ -129,13 +129,7 @@ class Compared(File):
 
     @classmethod
     def of_report(cls, report: Any, composed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the file of a report as JSON.
-
-        Args:
-            report: a comparison, a balance report or a report on buckets.
-            composed: the values of keys that are made for this kind of file. All other keys have
-                the values of the report's attributes of the same name.
-        """
+        """Return the file of a report as JSON."""
         # `widest`: the most tokens that a row may have.
         shared = {
             "corpus": corpus_of(report.corpus, report.samples),
@@ -201,11 +195,7 @@ def comparison_document(comparison: Any) -> dict[str, Any]:
 
 
 def choice_of(changes: Any) -> dict[str, str | None]:
-    """Return the object `Choice`: the labels of the recommended rows, None where there is none.
-
-    Args:
-        changes: a `batchstat.simulation.compare.changes.Changes`.
-    """
+    """Return the object `Choice`: the labels of the recommended rows, None where there is none."""
     return {
         "current": changes.current.label,
         "best": changes.best and changes.best.label,

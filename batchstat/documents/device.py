@@ -62,12 +62,7 @@ class Calibrated(Document):
 
 
 def calibrated(device: Any, widest: int) -> dict[str, Any] | None:
-    """Return the facts of a `batchstat.simulation.device.Device`; None without one.
-
-    Args:
-        device: the device.
-        widest: tokens of the widest row that a batch may have.
-    """
+    """Return the facts of a `batchstat.simulation.device.Device`; None without one."""
     if device is None:
         return None
     calibration, setup = device.calibration, device.calibration.setup

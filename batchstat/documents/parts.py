@@ -27,31 +27,18 @@ _IS_OUTSIDE = {
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a document.
+    """A part of a document."""
 
-    Attributes:
-        type: its type in JSON; None for any.
-        text: what an object of its kind is.
-        told: what it is in this place.
-        source: where it is taken from: names joined by dots.
-        is_required: whether there always is one.
-        default: the value where there is none.
-        is_nullable: whether it may be null.
-        keys: the parts of an object, by key.
-        items: what each element of a list, or each value of an object with any keys, is.
-        allowed: other keywords of its JSON Schema.
-    """
-
-    type: str | None = None
+    type: str | None = None  # its type in JSON; None for any
     text: str = ""
     told: str = ""
     source: str = ""
     is_required: bool = True
-    default: Any = None
+    default: Any = None  # the value where there is none
     is_nullable: bool = False
-    keys: Mapping[str, "Part"] = field(default_factory=dict)
+    keys: Mapping[str, "Part"] = field(default_factory=dict)  # the parts of an object, by key
     items: "Part | None" = None
-    allowed: Mapping[str, Any] = field(default_factory=dict)
+    allowed: Mapping[str, Any] = field(default_factory=dict)  # other keywords of its JSON Schema
 
     @property
     def kind(self) -> Kind | None:
@@ -69,10 +56,6 @@ class Part:
 
     def json(self, value: Any) -> Any:
         """Return the value of this part as `json.dumps` takes it.
-
-        Args:
-            value: a number, a text, a list or a mapping. For an object with declared keys, it is
-                one record, or several as `Sources`: each key is taken from the first that has it.
 
         Raises:
             ValueError: a number out of its range, or a key that is not declared.
@@ -99,10 +82,8 @@ class Part:
         return value
 
     def _values_by_key(self, sources: "Sources") -> Iterator[tuple[str, Any]]:
-        """Yield (key, JSON value) for each declared key of an object that one of its sources has.
-
-        Raises:
-            ValueError: no source has a key that is required, or one has a key that is not declared.
+        """Yield (key, JSON value) for each declared key of an object that one of its sources
+        has.
         """
         # If no key is required, a key that is misspelt in a source would only seem to be missing.
         if self.is_closed:
@@ -121,13 +102,7 @@ class Sources(tuple[Any, ...]):
     """Several records as one: the first that has a key wins."""
 
     def get(self, name: str, source: str) -> Any:
-        """Return the value of a key; `MISSING` where there is none.
-
-        Args:
-            name: the key, which a mapping has.
-            source: the path of attributes, joined by dots, that leads to the value in any other
-                record.
-        """
+        """Return the value of a key; `MISSING` where there is none."""
         for record in self:
             if isinstance(record, Mapping):
                 value = record.get(name, MISSING)
@@ -142,11 +117,7 @@ class Sources(tuple[Any, ...]):
 
 
 def parts(annotation: Any) -> Part:
-    """Return the part that a type describes, with the parts below it.
-
-    Args:
-        annotation: a document or another record, or what a field of one is annotated with.
-    """
+    """Return the part that a type describes, with the parts below it."""
     # mypy does not take a dataclass for hashable, as the argument of a cached function must be.
     return _cached_parts(annotation)
 
@@ -180,11 +151,9 @@ def _cached_parts(annotation: Any) -> Part:
 
 
 def _field_parts(record: Any) -> Iterator[tuple[str, Part]]:
-    """Yield (key, part) for each field of a record that documents have.
-
-    If people set a record by options, such as the parameters of a strategy, documents have only
-    the fields that are options, with the sentence and the bounds of each `Option`.
-    """
+    """Yield (key, part) for each field of a record that documents have."""
+    # If people set a record by options, such as the parameters of a strategy, documents have only
+    # the fields that are options, with the sentence and the bounds of each `Option`.
     options = options_of(record)  # by the name of their field; empty for any other record
     for each in fields(record):
         sentence, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name
@@ -205,11 +174,7 @@ def _field_parts(record: Any) -> Iterator[tuple[str, Part]]:
 
 
 def _parts_by_key(record: Any) -> dict[str, Part]:
-    """Return the parts of a record by key, in the sequence of its document.
-
-    These are its fields, then its properties that `told_of` decorates. A property whose decorator
-    names a key as `after` comes right after that key instead.
-    """
+    """Return the parts of a record by key, in the sequence of its document."""
     pairs = list(_field_parts(record))
     for name, member in vars(record).items():
         getter: Any = member.fget if isinstance(member, property) else None

@@ -193,13 +193,7 @@ class Strategy(Document):
 
 
 def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> dict[str, Any]:
-    """Return the numbers of one strategy.
-
-    Args:
-        row: a `batchstat.simulation.results.StrategyResult`.
-        model: a `batchstat.CostModel`, where one is named.
-        speed_up: over the current setup, in a comparison.
-    """
+    """Return the numbers of one strategy."""
     counts = row.counts
     first_batches = None
     if row.first_batches is not None:

@@ -25,20 +25,12 @@ _DERIVED = ("given_batch_size",)
 
 @dataclass(frozen=True)
 class Base:
-    """A check at an earlier time.
-
-    Attributes:
-        name: what the user calls that time: a revision or a file.
-        check: the check as check.json has it, with its report; None if that time had no answer.
-        version: the batchstat that made it.
-        why: why that time had no answer; empty if it had one.
-        is_new: whether that is because the check, or what it names, was not there yet.
-    """
+    """A check at an earlier time."""
 
     name: str
-    check: Mapping[str, Any] | None
+    check: Mapping[str, Any] | None  # the check as check.json has it, with its report
     version: str = ""
-    why: str = ""
+    why: str = ""  # why that time had no answer; empty if it had one
     is_new: bool = False
 
     def number(self, path: str) -> Number | None:
@@ -61,11 +53,6 @@ class Base:
     def since(self, strategy: str, report: Mapping[str, Any], version: str) -> Since:
         """Return what has changed since: what is trained, files of the corpus, settings. Nothing
         is known to have changed since a time without an answer.
-
-        Args:
-            strategy: what is trained now, as it is written.
-            report: the numbers now, as in check.json.
-            version: the batchstat that made them.
 
         Raises:
             InputError: the base is not what batchstat writes.
@@ -109,11 +96,6 @@ def load_base(path: Path, check_name: str) -> Base:
 def base_in(text: str | bytes, check_name: str, name: str) -> Base:
     """Return the check with this name in the text of a check.json.
 
-    Args:
-        text: the file.
-        check_name: the name of the check.
-        name: what the user calls the base.
-
     Raises:
         InputError: text of another kind, or without that check.
     """
@@ -143,9 +125,6 @@ _REMEDY = "write it with batchstat check --format json=FILE"
 
 @contextmanager
 def _as_written(name: str) -> Iterator[None]:
-    """Turn what reading a wrong document raises into an InputError: it may have been edited, and
-    lack keys or have values of other types.
-    """
     try:
         yield
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -162,7 +141,6 @@ def _written(value: object) -> str:
 
 
 def _changed_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how each key changed whose values differ."""
     for key in {**before, **now}:  # the keys of both, each once
         if key not in _DERIVED and before.get(key) != now.get(key):
             yield _changed(key, before.get(key), now.get(key))
@@ -212,14 +190,7 @@ def _changed_files(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterato
 
 
 def _changed_file(path: str, then: Any, now: Any, usual: float) -> tuple[int, str]:
-    """Return by how many tokens a file has changed, and how, in words.
-
-    Args:
-        path: the file.
-        then: the file then, as a report has it; None if there was none.
-        now: the file now; None if it is gone.
-        usual: the mean length of all samples then.
-    """
+    """Return by how many tokens a file has changed, and how, in words."""
     known = [each for each in (then, now) if each is not None]
     if any(each["samples"] is None for each in known):  # a recording: its batches changed
         return 0, f"other data in {path}"

@@ -122,13 +122,6 @@ def measure_report(
 ) -> CheckedReport:
     """Return the numbers of a check, always of its whole corpus.
 
-    Args:
-        profile: the samples that are trained.
-        current: the strategy, or a name and batches.
-        settings: the settings, as given.
-        limits: the limits; one on unreadable records allows these.
-        device: the calibrated device that trains; None without one.
-
     Raises:
         OptionError: an invalid strategy.
         InputError: the profile lacks splits or records, which no limit allows.
@@ -156,11 +149,6 @@ def measure_report(
 def require_limits(limits: Iterable[Limit], has_base: bool, subject: str) -> None:
     """Raise OptionError for a check without limits, which would always pass, or for a limit on a
     difference without a base.
-
-    Args:
-        limits: the limits in force.
-        has_base: whether there is a base.
-        subject: how the message on missing limits begins, such as "check 'train' has".
     """
     if not limits:
         raise OptionError(
@@ -180,11 +168,6 @@ def judge(
     report: Mapping[str, Any], limits: Iterable[Limit], base: Base | None = None
 ) -> tuple[Outcome, ...]:
     """Compare each limit with its number; a limit on a difference also with the base's number.
-
-    Args:
-        report: the numbers now, as in `check.json`.
-        limits: the limits.
-        base: the numbers of an earlier time.
 
     Raises:
         InputError: the report or the base lacks a number.

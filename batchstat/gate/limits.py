@@ -20,24 +20,12 @@ _NO_INCREASE = "a default, which --max-increase changes"
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A bound on one number of a report; inclusive.
-
-    Attributes:
-        name: name of the limit: `max-padding`, or `max` and the path.
-        path: path of the number in the report.
-        bound: whether the number must not be above or below the threshold, or not rise or fall by
-            more than that from a base.
-        threshold: the threshold; ratios in [0, 1].
-        kind: the kind of number.
-        level: whether exceeding it is an error or a warning.
-        origin: where it is set, for messages.
-        written: the threshold as it was written.
-    """
+    """A bound on one number of a report; inclusive."""
 
     name: str
     path: str
     bound: Bound
-    threshold: Number
+    threshold: Number  # the threshold; ratios in [0, 1]
     kind: Kind
     level: Level
     origin: str
@@ -49,12 +37,7 @@ class Limit:
         return self.bound in ("max-increase", "max-decrease")
 
     def over(self, value: Number, before: Number | None) -> float:
-        """Return how far a number is beyond the limit: above 0 only if the limit is exceeded.
-
-        Args:
-            value: the number now.
-            before: the number in the base, for a limit on a difference.
-        """
+        """Return how far a number is beyond the limit: above 0 only if the limit is exceeded."""
         # Fractions: as floats, 0.065 - 0.06 is above 0.005.
         number, threshold = exact(value), exact(self.threshold)
         if self.is_difference:
@@ -132,11 +115,7 @@ def _each_limit(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str,
 
 
 def _has_only_bounds(table: Mapping[str, Any]) -> bool:
-    """Return whether a table is a limit by its keys, such as `{max = 5}`, even if the number that
-    it limits is unknown: the error then names that number.
-
-    A bound never has a table: `lengths = {max = {max = 2048}}` limits a number called max.
-    """
+    # A bound never has a table: `lengths = {max = {max = 2048}}` limits a number called max.
     holds_tables = any(isinstance(value, Mapping) for value in table.values())
     return set(table) <= {*BOUNDS, "level"} and not holds_tables
 
@@ -166,9 +145,6 @@ def _read_limits_on_path(path: str, value: Any) -> _UnparsedLimits:
     """Return the path of a number, the thresholds on it as they are written, by their bounds, and
     their level. `off` has no thresholds: it switches off all bounds that are set elsewhere, such as
     in the configuration.
-
-    Raises:
-        OptionError: there is no such number, or a bad table.
     """
     try:
         kind_at(path)

@@ -7,21 +7,12 @@ BOUNDS: tuple[Bound, ...] = get_args(Bound)
 
 
 class NamedLimit(NamedTuple):
-    """A limit with a name.
-
-    Attributes:
-        path: the number of the report that it limits.
-        label: the number in a sentence, as in "padding is 7%".
-        help: one sentence on the number.
-        example: a limit as it is written; None for a limit that is on or off, which any number
-            above 0 exceeds.
-        bound: whether the number must not be above or below the limit, or not rise by more.
-    """
+    """A limit with a name."""
 
     path: str
     label: str
     help: str
-    example: str | None
+    example: str | None  # a limit as it is written
     bound: Bound = "max"
 
 

@@ -19,19 +19,12 @@ Status = Literal["pass", "warn", "fail", "error"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One limit and the number that it limits.
-
-    Attributes:
-        limit: the limit.
-        value: the number now.
-        before: the number in the base; None without a base, or where that has none.
-        remedy: a change that would keep the limit; None if it is kept, or none is known.
-    """
+    """One limit and the number that it limits."""
 
     limit: Limit
     value: Number
-    before: Number | None = None
-    remedy: Remedy | None = None
+    before: Number | None = None  # the number in the base
+    remedy: Remedy | None = None  # a change that would keep the limit
 
     @property
     def over(self) -> float:
@@ -53,25 +46,15 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One corpus and one strategy compared with their limits.
-
-    Attributes:
-        name: its name in the configuration.
-        strategy: the strategy, as it is written.
-        report: the numbers, as in `check.json`; None if there are none.
-        outcomes: the outcome of each limit.
-        since: what changed since the base; None without a base.
-        warnings: what to know about the numbers.
-        error: why there is no answer; None if there is one.
-    """
+    """One corpus and one strategy compared with their limits."""
 
     name: str
     strategy: str
-    report: Mapping[str, Any] | None
-    outcomes: tuple[Outcome, ...] = ()
-    since: Since | None = None
-    warnings: tuple[Finding, ...] = ()
-    error: BatchstatError | None = None
+    report: Mapping[str, Any] | None  # the numbers, as in `check.json`; None if there are none
+    outcomes: tuple[Outcome, ...] = ()  # the outcome of each limit
+    since: Since | None = None  # what changed since the base; None without a base
+    warnings: tuple[Finding, ...] = ()  # what to know about the numbers
+    error: BatchstatError | None = None  # why there is no answer; None if there is one
 
     @property
     def status(self) -> Status:
@@ -86,23 +69,14 @@ class Check:
 
 @dataclass(frozen=True)
 class CheckedReport:
-    """The numbers that a check compares, and what they were simulated from.
-
-    Attributes:
-        profile: the corpus.
-        current: what is trained.
-        settings: the settings, as given.
-        report: as in `check.json`.
-        warnings: what to know about the numbers.
-        device: the calibrated device that trains; None without one.
-    """
+    """The numbers that a check compares, and what they were simulated from."""
 
     profile: Profile
     current: ParsedRow
     settings: Settings
-    report: dict[str, Any]
-    warnings: tuple[Finding, ...]
-    device: Device | None = None
+    report: dict[str, Any]  # as in `check.json`
+    warnings: tuple[Finding, ...]  # what to know about the numbers
+    device: Device | None = None  # the calibrated device that trains; None without one
 
     @property
     def strategy(self) -> str:

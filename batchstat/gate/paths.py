@@ -54,7 +54,6 @@ def numbers() -> Iterator[tuple[str, Kind]]:
 
 
 def _declared() -> Part:
-    """Return what the report declares, as a tree of parts."""
     from batchstat.documents.comparison import Report  # which a command without limits needs not
 
     return parts(Report)

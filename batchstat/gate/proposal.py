@@ -15,12 +15,6 @@ def propose_limits(
 
     The margin is half a percentage point for padding, truncated and dropped tokens; five points for
     fill; a tenth for the number of samples and for both ratios; none for batches over budget.
-
-    Args:
-        report: the numbers of a check.
-        may_drop: whether samples may be dropped for other reasons than the report's settings.
-        has_budget: whether batches have a budget. Recorded batches have none: their largest counts
-            as one, and a limit on it would fail when the data grow.
     """
     numbers, basis = report["strategy"], report["basis"]
     limits = [_limit_above("max-padding", numbers["padding_ratio"])]
@@ -46,7 +40,6 @@ def propose_limits(
 
 
 def _limit_above(name: str, ratio: float) -> tuple[str, str, str]:
-    """Return a limit half a percentage point above a ratio, rounded up to a tenth of a percent."""
     tenths = min(math.ceil(1000 * ratio + 5), 1000)
     return name, f'"{tenths / 10:.1f}%"', _measured(ratio)
 

@@ -20,12 +20,6 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
     """Return a limit that people write as a number: `5%` is 0.05, and `0.5pp`, which limits a
     difference of two ratios, is 0.005.
 
-    Args:
-        name: the limit's name for messages.
-        value: text, or a number from a file.
-        kind: the kind of number it limits.
-        difference: whether it limits the difference of two numbers of that kind.
-
     Raises:
         OptionError: an invalid limit, with the one probably meant.
     """
@@ -62,12 +56,7 @@ def _unreadable(text: str, kind: Kind, difference: bool) -> str:
 
 
 def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -> float:
-    """Return a ratio, or a difference of two ratios, in [0, 1].
-
-    Raises:
-        OptionError: `pp` for a ratio, `%` for a difference, or a number without a unit that may be
-            meant as a percentage.
-    """
+    """Return a ratio, or a difference of two ratios, in [0, 1]."""
     if unit == "pp" and not difference:
         raise OptionError(f"{name}={text!r}: pp is for differences", f"did you mean {number:f}%?")
     if unit == "%" and difference:

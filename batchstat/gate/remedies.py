@@ -123,10 +123,9 @@ def _exceeded(outcomes: Iterable[Outcome], report: Report) -> list[Limit]:
 def _with_size_written(row: StrategyResult, settings: Settings) -> NamedRow:
     """Return a row's strategy with its batch size or budget written into it: `bucketed` becomes
     `bucketed:batch_size=8`.
-
-    A row that is compared gets its size from the current setup. Without it in the text, the same
-    strategy would get another size from the settings once it is the current setup itself.
     """
+    # A row that is compared gets its size from the current setup. Without it in the text, the same
+    # strategy would get another size from the settings once it is the current setup itself.
     # `key` is batch_size or tokens_per_batch; `size` is None if the row has neither.
     key, size = row.size
     strategy = row.request.row

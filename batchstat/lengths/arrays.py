@@ -83,13 +83,6 @@ def in_pieces(
     """Cut a stream of parts of any size into pieces of `size` items; the last may have fewer.
 
     Parts of 3, 4 and 2 items with size 4 -> pieces of 4, 4 and 1.
-
-    Args:
-        parts: the stream.
-        size: items in a piece.
-        count: returns the number of items of a part.
-        concatenate: joins parts.
-        take: returns the items of a part at these positions.
     """
     pending: list[_Part] = []
     n_pending = 0

@@ -78,11 +78,9 @@ def list_text(values: Iterable[Any]) -> str | None:
 
 
 def _listed_classes(names: Sequence[str]) -> list[list[str] | None]:
-    """Return for each label the labels in the list that it is the text of; None for other texts.
-
-    A list is written as Python or JSON writes it, or as numbers with commas, where all labels of a
-    corpus are numbers or such lists: "2,7" beside "3".
-    """
+    """Return for each label the labels in the list that it is the text of; None for other texts."""
+    # A list is written as Python or JSON writes it, or as numbers with commas, where all labels of
+    # a corpus are numbers or such lists: "2,7" beside "3".
     are_numbers = all(_IS_NUMBER(name) or _ARE_NUMBERS(name) for name in names)
     return [
         re.split(", ?", name) if are_numbers and "," in name else _in_brackets(name)
@@ -171,9 +169,6 @@ class Labels:
 
         Lists of one length, of 0 and 1 alone, say of each class whether it is there (multi-hot, as
         BCEWithLogitsLoss trains on): the classes are the positions. Other lists hold the classes.
-
-        Args:
-            column: where the labels were read, for messages.
 
         Raises:
             InputError: lists of numbers that are neither.

@@ -10,30 +10,16 @@ from batchstat.lengths.arrays import Ints
 
 @dataclass(frozen=True)
 class Lost:
-    """What is lost of samples that are truncated or dropped.
+    """What is lost of samples that are truncated or dropped."""
 
-    Attributes:
-        truncated_samples: number of truncated samples.
-        truncated_tokens: tokens lost by truncation.
-        dropped_samples: number of samples dropped.
-        dropped_tokens: tokens of the dropped samples.
-    """
-
-    truncated_samples: int = 0
-    truncated_tokens: int = 0
-    dropped_samples: int = 0
-    dropped_tokens: int = 0
+    truncated_samples: int = 0  # number of truncated samples
+    truncated_tokens: int = 0  # tokens lost by truncation
+    dropped_samples: int = 0  # number of samples dropped
+    dropped_tokens: int = 0  # tokens of the dropped samples
 
     @classmethod
     def of(cls, longer: int, excess: int, max_length: int, overflow: str) -> "Lost":
-        """Return what `overflow` loses of the samples that are longer than `max_length`.
-
-        Args:
-            longer: number of samples that are longer.
-            excess: tokens that these have above `max_length`, in total.
-            max_length: the limit.
-            overflow: `truncate`, `drop`, or `split`, which loses nothing.
-        """
+        """Return what `overflow` loses of the samples that are longer than `max_length`."""
         if overflow == "truncate":
             return cls(truncated_samples=longer, truncated_tokens=excess)
         if overflow == "drop":

@@ -40,17 +40,11 @@ class Truncation(Record):
 
 @dataclass(frozen=True)
 class Outliers:
-    """The few samples that are far longer than all others.
+    """The few samples that are far longer than all others."""
 
-    Attributes:
-        samples: how many.
-        tokens: tokens in them.
-        limit: they are longer than this.
-    """
-
-    samples: int
-    tokens: int
-    limit: int
+    samples: int  # how many
+    tokens: int  # tokens in them
+    limit: int  # they are longer than this
 
 
 def candidate_lengths(stats: LengthStats, stated_max: int | None) -> list[int]:

@@ -57,10 +57,6 @@ class BatchTable:
     def of(cls, plans: Iterable[BatchPlan], trained_in: Samples | None = None) -> "BatchTable":
         """Return the batches of an epoch, given the plans of all its windows. Without a plan, the
         table is empty.
-
-        Args:
-            plans: the plans.
-            trained_in: the corpus, to count trained tokens; None where no one needs them.
         """
         return cls.concatenate([cls._of_plan(plan, trained_in) for plan in plans])
 

@@ -18,15 +18,10 @@ from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 
 
 class PlanInputs(NamedTuple):
-    """A corpus to simulate on.
+    """A corpus to simulate on."""
 
-    Attributes:
-        samples: its samples.
-        profile: the profile they come from, if any.
-    """
-
-    samples: Samples
-    profile: Profile | None
+    samples: Samples  # its samples
+    profile: Profile | None  # the profile they come from, if any
 
     @property
     def stats(self) -> LengthStats:
@@ -45,10 +40,6 @@ class PlanInputs(NamedTuple):
 
     def resolve(self, settings: Settings, current: RowRequest | None = None) -> ResolvedSettings:
         """Return settings with all defaults decided for this corpus: see `Settings.resolve`.
-
-        Args:
-            settings: the settings, as given.
-            current: the current setup, whose batch size and loss become those of the settings.
 
         Raises:
             InputError: the settings need trained tokens, and these are unknown.

@@ -182,7 +182,4 @@ def concatenate_starts(parts: Sequence[tuple[Ints, Ints | None]]) -> Ints | None
 
 
 def _chain(offsets: Sequence[Ints]) -> Ints:
-    """Concatenate offsets; each continues where the one before ends. [0, 2, 3] and [0, 4] give [0,
-    2, 3, 7].
-    """
     return offsets_from_sizes(np.concatenate([each[1:] - each[:-1] for each in offsets]))

@@ -20,42 +20,32 @@ from batchstat.planning.strategies.spec import RowRequest
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of one rank; empty where the rank gets an empty batch.
+    """One batch of one rank; empty where the rank gets an empty batch."""
 
-    Attributes:
-        number: index among the rank's batches of the epoch, from 0.
-        records: record numbers of its samples, in row order; a sample that is split appears once
-            per part.
-        starts: first token of each.
-        stops: one past the last token of each.
-        rows: number of samples in each row, in order: 1 unless rows are packed.
-        width: tokens to which the rows are padded. With `document_multiple`, whoever collates them
-            pads each sample of a row first.
-        step: index of its step in the epoch.
-        ends_step: whether the optimizer steps after it.
-        weight: weight of its mean loss over samples in the loss of the step. Gradients of the
-            weighted losses, summed over the batches of a step and averaged over the ranks, equal
-            those of the mean over all samples of the step.
-        token_weight: the same for a mean loss over tokens: over the trained ones, where they are
-            known. The first token of a sample does not count, since nothing predicts it.
-        repeated: whether each sample, or part of one, was computed before as a whole and only evens
-            out the ranks. Where ranks cut samples at places of their own, parts overlap, and more
-            tokens are computed again than those of such parts.
-        trained_tokens: number of its trained tokens, those without a loss not counted; None if
-            they are unknown, so that `token_weight` is of all tokens.
-    """
-
-    number: int
+    number: int  # index among the rank's batches of the epoch, from 0
+    # Record numbers of its samples, in row order; a sample that is split appears once per part.
     records: list[int]
-    starts: list[int]
-    stops: list[int]
-    rows: list[int]
+    starts: list[int]  # first token of each
+    stops: list[int]  # one past the last token of each
+    rows: list[int]  # number of samples in each row, in order: 1 unless rows are packed
+    # Tokens to which the rows are padded. With `document_multiple`, whoever collates them pads each
+    # sample of a row first.
     width: int
-    step: int
-    ends_step: bool
+    step: int  # index of its step in the epoch
+    ends_step: bool  # whether the optimizer steps after it
+    # Weight of its mean loss over samples in the loss of the step. Gradients of the weighted
+    # losses, summed over the batches of a step and averaged over the ranks, equal those of the mean
+    # over all samples of the step.
     weight: float
+    # The same for a mean loss over tokens: over the trained ones, where they are known. The first
+    # token of a sample does not count, since nothing predicts it.
     token_weight: float
+    # Whether each sample, or part of one, was computed before as a whole and only evens out the
+    # ranks. Where ranks cut samples at places of their own, parts overlap, and more tokens are
+    # computed again than those of such parts.
     repeated: list[bool]
+    # Number of its trained tokens, those without a loss not counted; None if they are unknown, so
+    # that `token_weight` is of all tokens.
     trained_tokens: int | None
 
 
@@ -269,11 +259,6 @@ def _lay_out(
     """Lay the batches of the units of all ranks end to end, turn by turn and rank by rank. Returns
     (n,) each: the batch of the plan, where the number of its batches stands for an empty one; its
     turn; its rank; and whether its unit was distributed before.
-
-    Args:
-        plan: the batches and their units.
-        unit_of_rank: (n_turns, world_size) the unit of each rank; −1 where it has none.
-        keep_empty: whether a rank without a unit gets an empty batch; else it gets nothing.
     """
     n_units, world_size = len(plan.unit_offsets) - 1, unit_of_rank.shape[1]
     # (n_cells,) the unit of each pair of turn and rank, cell number turn × world_size + rank. In

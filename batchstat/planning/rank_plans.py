@@ -233,9 +233,6 @@ def side_by_side(units: Sequence[int]) -> Ints:
     """Return (n_turns, world_size) the unit of each rank, where all units of rank 0 come first,
     then those of rank 1; −1 where a rank has none left. 2 units of rank 0 and 1 of rank 1 give
     `[[0, 2], [1, −1]]`.
-
-    Args:
-        units: number of each rank's units.
     """
     has_unit = np.arange(max(units)) < np.array(units)[:, None]  # (world_size, n_turns)
     turns = np.full(has_unit.shape, -1)
@@ -250,11 +247,6 @@ def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPl
     Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
     repeated: 5 rows on 4 ranks make batches of 2, 1, 1 and 1. Source: lhotse's CutSampler, which
     redistributes the examples of its last batches.
-
-    Args:
-        plan: the plan of the whole epoch.
-        world_size: number of ranks.
-        multiple: widths are rounded up to a multiple of this.
     """
     n_units = len(plan.unit_offsets) - 1
     n_left = n_units % world_size
@@ -278,12 +270,6 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
 
     Source: accelerate's BatchSamplerShard with even_batches.
 
-    Args:
-        plan: the plan of the whole epoch, each unit of which is a batch.
-        world_size: number of ranks.
-        size: rows per batch.
-        multiple: widths are rounded up to a multiple of this.
-
     Raises:
         InputError: more rows than fit into memory.
     """
@@ -305,14 +291,8 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
 def _with_last(
     plan: BatchPlan, rows: Ints, kept_units: int, edges: Ints, multiple: int
 ) -> BatchPlan:
-    """Return the first units of a plan, followed by new batches of some of its rows, each a unit.
-
-    Args:
-        plan: the plan.
-        rows: (n,) rows of the plan that the new batches have; a row may come several times.
-        kept_units: number of units that remain as they are.
-        edges: (n_batches + 1,) where each new batch begins among `rows`.
-        multiple: widths are rounded up to a multiple of this.
+    """Return the first units of a plan, followed by new batches of some of its rows, each a
+    unit.
     """
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     # (n,) tokens of each row: those of its entries, with the padding of each.

@@ -208,15 +208,6 @@ def _regroup_steps(
 ) -> tuple[_Groups, Ints]:
     """Regroup steps of one number of batches per rank. Returns the new batches of those that then
     compute less, of entries sorted by length; and these steps.
-
-    Args:
-        steps: (n,) the steps.
-        batches: batches per rank.
-        stride: that of `cheapest_cuts`.
-        falling: (n_entries,) tokens of each entry, longest first in each step.
-        today: the steps as they are.
-        strategy: what a batch may hold, and what it costs.
-        settings: batches per step, and where ranks wait.
     """
     world_size = settings.world_size
     first, sizes = today.step_offsets[steps], np.diff(today.step_offsets)[steps]
@@ -302,14 +293,7 @@ def row_widths(lengths: Ints, strategy: Regrouped) -> Ints:
 
 
 def _plan_of(plan: BatchPlan, entries: Ints, offsets: Ints, strategy: Regrouped) -> BatchPlan:
-    """Return entries of a plan in other batches, each a unit.
-
-    Args:
-        plan: where they come from.
-        entries: (n_entries,) the entries, batch by batch.
-        offsets: (n_batches + 1,) entries of each batch.
-        strategy: how wide batches are.
-    """
+    """Return entries of a plan in other batches, each a unit."""
     lengths = plan.lengths[entries]
     return BatchPlan(
         samples=plan.samples[entries],

@@ -52,7 +52,6 @@ class Samples:
 
     @cached_property
     def _by_record(self) -> Ints:
-        """(n,) indices of the samples in the sequence of their records."""
         return np.argsort(self.records)
 
     def __len__(self) -> int:
@@ -94,9 +93,6 @@ class Samples:
 
     @cached_property
     def _trained_within(self) -> dict[int, Ints]:
-        """By a limit, (n,) trained tokens of each sample within its first so many tokens; token 0
-        does not count. Filled as limits are asked for.
-        """
         return {}
 
     def indices_of(self, records: Ints) -> Ints:

@@ -74,12 +74,10 @@ class SettingsOptions(TypedDict, total=False):
 
 
 def _batching(default: Any, help: str, metavar: str | None = "N", **more: Any) -> Any:
-    """Return a field with an option of what is batched."""
     return option(default, help, "Batching", metavar, **more)
 
 
 def _ranks(default: Any, help: str, metavar: str = "N", **more: Any) -> Any:
-    """Return a field with an option of what the ranks get."""
     return option(default, help, "Ranks", metavar, **more)
 
 
@@ -283,16 +281,13 @@ _GIVEN = {each.name: each.metadata for each in fields(Settings)}
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSettings(Settings):
-    """Settings with all defaults decided, as a report states them above its table.
-
-    Attributes:
-        given_batch_size: the batch size that the settings or the current setup give; None if
-            `batch_size` follows from the budget.
-    """
+    """Settings with all defaults decided, as a report states them above its table."""
 
     tokens_per_batch: int = field(metadata=_GIVEN["tokens_per_batch"])
     max_length: int = field(metadata=_GIVEN["max_length"])
     batch_size: int = field(metadata=_GIVEN["batch_size"])
+    # The batch size that the settings or the current setup give; None if `batch_size` follows from
+    # the budget.
     given_batch_size: int | None = parameter(
         "The batch size that was given.",
         None,

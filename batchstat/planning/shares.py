@@ -32,15 +32,10 @@ STREAMED = ("file", "blocks")
 
 @dataclass(frozen=True, eq=False)
 class StreamedEpoch:
-    """An epoch of every sample of a corpus once, in an order that comes in pieces.
+    """An epoch of every sample of a corpus once, in an order that comes in pieces."""
 
-    Attributes:
-        corpus: the samples.
-        settings: their order is one of `STREAMED`.
-    """
-
-    corpus: Samples
-    settings: ResolvedSettings
+    corpus: Samples  # the samples
+    settings: ResolvedSettings  # their order is one of `STREAMED`
 
     def __post_init__(self) -> None:
         if self.is_split:
@@ -94,7 +89,6 @@ class StreamedEpoch:
         return concatenate_epochs(list(self._chunks()))
 
     def _chunks(self) -> Iterator[InMemoryEpoch]:
-        """Yield the epoch in the pieces in which its order comes."""
         settings, corpus = self.settings, self.corpus
         order = stream_order(len(corpus), settings.order, seed=settings.seed, epoch=settings.epoch)
         for places in order:
@@ -107,16 +101,12 @@ Epoch = InMemoryEpoch | StreamedEpoch
 
 @dataclass(frozen=True, eq=False)
 class EpochShares:
-    """An epoch, and the shares of it that are planned separately.
+    """An epoch, and the shares of it that are planned separately."""
 
-    Attributes:
-        samples: the corpus.
-        epoch: the epoch's samples, in order; if each rank draws its own, those that any rank draws.
-        shares: what each rank plans by itself; only `epoch` if batches are distributed.
-    """
-
-    samples: Samples
+    samples: Samples  # the corpus
+    # The epoch's samples, in order; if each rank draws its own, those that any rank draws.
     epoch: Epoch
+    # What each rank plans by itself; only `epoch` if batches are distributed.
     shares: tuple[Epoch, ...]
 
     @property

@@ -11,11 +11,6 @@ _BYTES = 192
 def check_room(what: str, samples: int, remedy: str) -> None:
     """Check that an epoch fits into memory.
 
-    Args:
-        what: the setting that asks for them, with its verb: `the sampler draws`.
-        samples: number of samples.
-        remedy: how to get fewer.
-
     Raises:
         InputError: they do not fit into this machine's memory.
     """
@@ -29,7 +24,6 @@ def check_room(what: str, samples: int, remedy: str) -> None:
 
 
 def _memory() -> int | None:
-    """Return this machine's memory in bytes; None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

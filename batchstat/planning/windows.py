@@ -26,14 +26,10 @@ _AT_ONCE = 1 << 10
 class WindowGenerators:
     """The random generator of each window of an epoch: the same as `window_rng` returns, in a
     fraction of the time, since the states of 1,024 windows are computed together.
-
-    Attributes:
-        seed: the seed of the epoch's order.
-        epoch: its number.
     """
 
-    seed: int
-    epoch: int
+    seed: int  # the seed of the epoch's order
+    epoch: int  # its number
     _begin: int = -1
     _states: Ints = field(default_factory=lambda: np.zeros((0, 4), dtype=np.uint64))
 
@@ -90,17 +86,11 @@ def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
 
 
 def _hash(numbers: Ints, constants: Ints) -> Ints:
-    """Return (m, n) hashes: of row i of `numbers` (m, n), or of the one row (n,), with the
-    constants i and i + 1 of m + 1.
-    """
     hashed = (numbers ^ constants[:-1, None]) * constants[1:, None]
     return hashed ^ (hashed >> _HALF)
 
 
 def _powers(first: int, factor: int, n: int) -> Ints:
-    """Return (n,) the constants of a hash: `first`, and each the one before × `factor`, modulo
-    2^32.
-    """
     return np.array([first * pow(factor, k, 2**32) % 2**32 for k in range(n)], dtype=np.uint32)
 
 
@@ -123,13 +113,6 @@ def plan_windows(
 
     A window is the strategy's `read_ahead` consecutive samples, or all of them; the last may be
     short, and no batch spans two windows. Window k draws from `default_rng((seed, epoch, k))`.
-
-    Args:
-        strategy: what plans each window.
-        samples: the epoch.
-        seed: the seed of the epoch's order.
-        epoch: its number.
-        together: samples per plan: each plan holds as many windows as fit, at least one.
     """
     for windows, part in _windows(strategy, samples, seed, epoch, together):
         yield _with_records(strategy.plan_together(windows), part)
@@ -154,13 +137,6 @@ def _windows(
 ) -> Iterator[tuple[Windows, InMemoryEpoch]]:
     """Yield the windows of an epoch, several at a time where they are small, each with the part of
     the epoch that it is made of.
-
-    Args:
-        strategy: says how many samples a window has.
-        samples: the epoch.
-        seed: the seed of the epoch's order.
-        epoch: its number.
-        together: about how many samples are planned together.
     """
     n = samples.count
     # No window size: the whole epoch is one window.

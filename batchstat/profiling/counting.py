@@ -34,13 +34,6 @@ def count_samples(
     """Read one split of a corpus, or a table, count its samples with several threads, and return
     its profile, which may have no samples.
 
-    Args:
-        reader: reads the split or the table.
-        tokenizer: counts the samples; None if they come with their lengths.
-        workers: number of counting threads.
-        pool: thread pool to use instead of an own one.
-        on_progress: called with the amount counted so far.
-
     Raises:
         InputError: as in `CorpusReader.blocks`.
         MiscountError: a shortcut of counting is wrong for the tokenizer.
@@ -83,7 +76,6 @@ def count_samples(
 
 
 def _read_columns(columns: Columns | None) -> tuple[ReadColumns, ...]:
-    """Return what of each record was read; nothing if no record could be read."""
     if columns is None:
         return ()
     # Plain text and .npy files have a column without a name.
@@ -92,7 +84,6 @@ def _read_columns(columns: Columns | None) -> tuple[ReadColumns, ...]:
 
 
 def _join(blocks: list[Ints]) -> Ints:
-    """Join blocks into one array and empty the list, so that memory is not doubled for long."""
     joined = np.concatenate([np.empty(0, np.int64), *blocks], dtype=np.int64)
     blocks.clear()
     return joined
@@ -100,31 +91,22 @@ def _join(blocks: list[Ints]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _CountedBlock:
-    """Counts of a block of samples, without those that the tokenizer raised on.
-
-    Attributes:
-        records: (n,) record number of each sample.
-        lengths: (n,) its tokens.
-        labels: its label; None without labels.
-        kinds: by each kind of tokens, such as trained, the ranges of each sample.
-        position: bytes of the corpus that were read up to the end of the block.
-        left_out: chats that the template does not render completely, by what it leaves out.
-    """
+    """Counts of a block of samples, without those that the tokenizer raised on."""
 
     records: Ints
     lengths: Ints
-    labels: Labels | None
+    labels: Labels | None  # its label; None without labels
     kinds: Mapping[str, TokenRanges]
-    position: int
+    position: int  # bytes of the corpus that were read up to the end of the block
     left_out: Counter[str]
 
 
 def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
-    """Count the samples of one block; other blocks are counted at the same time by other threads.
-
-    Two kinds of samples are reported as bad records and left out: those on which the tokenizer
-    raises, and those whose marks of trained tokens do not fit their length.
+    """Count the samples of one block; other blocks are counted at the same time by other
+    threads.
     """
+    # Two kinds of samples are reported as bad records and left out: those on which the tokenizer
+    # raises, and those whose marks of trained tokens do not fit their length.
     left_out: Counter[str] = Counter()
     kinds: dict[str, TokenRanges] = {}
     # `lengths` are the tokens of all samples of the block; `samples` are the indices, in the block,

@@ -24,17 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Files to count, and how.
+    """Files to count, and how."""
 
-    Attributes:
-        sources: the files, in order.
-        options: how they are read.
-        tokenizer: tokenizer that counts; None if they need no counting.
-    """
-
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...]  # the files, in order
     options: CorpusOptions
-    tokenizer: Tokenizer | None
+    tokenizer: Tokenizer | None  # tokenizer that counts; None if they need no counting
 
     @cached_property
     def splits(self) -> tuple[Split, ...]:
@@ -58,15 +52,6 @@ def open_corpus(
     fresh: bool = False,
 ) -> Corpus:
     """Find the files of a corpus, and load the tokenizer that counts them.
-
-    Args:
-        paths: paths, addresses or glob patterns of files or folders.
-        options: how the files are read.
-        tokenizer: the tokenizer, or its name; None for the built-in one.
-        chat_template: file with a template for chats; None for the tokenizer's own.
-        on_warning: called with each warning.
-        allow_empty: whether files without content are allowed.
-        fresh: whether to load the tokenizer where it is remembered, and not to remember it.
 
     Raises:
         OptionError, InputError: as in `find_sources` and `tokenizer_for`.
@@ -160,14 +145,6 @@ def tokenizer_for(
 ) -> Tokenizer | None:
     """Check the options that depend on the content of a corpus, and return the tokenizer that
     counts it; None if it has tokens or lengths instead of texts.
-
-    Args:
-        options: how the corpus is read.
-        tokenizer: the tokenizer, or its name; None for the built-in one.
-        chat_template: file with a template for chats; None for the tokenizer's own.
-        sources: its files; empty for a table in memory.
-        is_chat: whether its samples are chats.
-        fresh: see `open_corpus`.
 
     Raises:
         OptionError: a tokenizer, chat template or other option that has no effect here.

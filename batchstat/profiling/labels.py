@@ -8,12 +8,7 @@ from batchstat.lengths.labels import Labels
 
 
 def as_labels(values: pa.Array) -> Labels:
-    """Return the labels of samples in an Arrow array.
-
-    Args:
-        values: a text for each sample, as a string or from a dictionary, or a list of texts for
-            each; null for no label.
-    """
+    """Return the labels of samples in an Arrow array."""
     sizes = None
     # Lists: a sample may have several labels.
     if pa.types.is_large_list(values.type):

@@ -40,13 +40,10 @@ def new_array(n: int, most: int) -> Ints:
 
 
 def _reserve(file: IO[bytes], size: int) -> None:
-    """Extend a file to a size and reserve disk space for all of it.
-
-    Writing to a mapped page without disk space raises no error: it kills the process.
-
-    Raises:
-        OSError: there is no space.
+    """Extend a file to a size and reserve disk space for all of it. Raises OSError: there is no
+    space.
     """
+    # Writing to a mapped page without disk space raises no error: it kills the process.
     if shutil.disk_usage(tempfile.gettempdir()).free < size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     file.truncate(size)

@@ -71,18 +71,7 @@ _OPTIONAL = (*KINDS, *(f"{kind}_ranges" for kind in KINDS), "label")
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """Metadata of a file, stored beside the columns.
-
-    Attributes:
-        schema: schema of the file.
-        tool: version of batchstat that wrote it.
-        created: when reading began.
-        corpus: which corpus was read, and how.
-        tokenizer: tokenizer that counted it.
-        rows: number of samples.
-        columns: a digest of the numbers of each column, by its name.
-        more: anything else that the caller stores.
-    """
+    """Metadata of a file, stored beside the columns."""
 
     schema: str
     tool: str
@@ -90,8 +79,8 @@ class _Facts:
     corpus: CorpusFacts
     tokenizer: TokenizerFacts | None
     rows: int
-    columns: Mapping[str, str]
-    more: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, str]  # a digest of the numbers of each column, by its name
+    more: Mapping[str, Any] = field(default_factory=dict)  # anything else that the caller stores
 
 
 def save_lengths(
@@ -211,10 +200,6 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str
     """Return the profile in a file, which may have no samples, and what `save_lengths` stored there
     as `more`.
 
-    Args:
-        file: the file, or its content.
-        path: names the file in messages.
-
     Raises:
         InputError: as in `load_profile`.
     """
@@ -234,11 +219,7 @@ def check_formats(sources: Iterable[Source]) -> None:
 
 
 def _profile(table: SealedTable, facts: _Facts) -> Profile:
-    """Read the columns of a file block by block, and check them.
-
-    Raises:
-        ValueError: numbers that no profile has, or a column with another digest than `facts` says.
-    """
+    """Read the columns of a file block by block, and check them."""
     check_formats(facts.corpus.sources)
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
     labels: list[Labels] = []
@@ -281,17 +262,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
 
 
 def _ranges(block: pa.Table, kind: str, lengths: Ints, rows_before: int) -> TokenRanges:
-    """Return the ranges of tokens of a kind in one block of rows.
-
-    Args:
-        block: the rows.
-        kind: the kind of tokens, such as trained.
-        lengths: (n,) tokens of each sample in the block.
-        rows_before: rows of the file before the block, for the message.
-
-    Raises:
-        ValueError: the ranges do not fit the lengths, or the column with their number.
-    """
+    """Return the ranges of tokens of a kind in one block of rows."""
     # One array, joined from the chunks in which the column was read.
     ranges = block[f"{kind}_ranges"].combine_chunks()
     if ranges.null_count or ranges.values.null_count:
@@ -305,6 +276,5 @@ def _ranges(block: pa.Table, kind: str, lengths: Ints, rows_before: int) -> Toke
 
 
 def _unusable(path: Path, error: BaseException) -> InputError:
-    """Return the error for a file that is not a profile, or not one that can be used."""
     fault = fault_of(error, "a profile")
     return InputError(f"{path.as_posix()} {fault}", "run batchstat profile again")

@@ -50,28 +50,16 @@ class ReadColumns(Record):
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """Which corpus was read, and how.
+    """Which corpus was read, and how."""
 
-    Attributes:
-        sources: its files, in the order they were read.
-        options: how they were read.
-        skipped: number of records that are not samples, by reason.
-        faults: what was wrong with the first few bad records.
-        failed: why splits of it are not counted; if there are any, the profile is partial.
-        left_out: number of chats that the chat template does not render completely, by what it
-            leaves out, as `TemplateCoverage.left_out` names it.
-        read: what of their records was read; several if the files differ in that.
-        label_form: how labels were read, one of `LABEL_FORMS`; empty without labels.
-    """
-
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...]  # its files, in the order they were read
     options: CorpusOptions
-    skipped: Mapping[str, int]
-    faults: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
+    skipped: Mapping[str, int]  # number of records that are not samples, by reason
+    faults: tuple[str, ...] = ()  # what was wrong with the first few bad records
+    failed: tuple[str, ...] = ()  # why splits of it are not counted
     left_out: Mapping[str, int] = field(default_factory=dict)
-    read: tuple[ReadColumns, ...] = ()
-    label_form: str = ""
+    read: tuple[ReadColumns, ...] = ()  # what of their records was read
+    label_form: str = ""  # how labels were read, one of `LABEL_FORMS`; empty without labels
 
     @property
     def faulty(self) -> dict[str, int]:

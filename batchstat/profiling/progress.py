@@ -10,15 +10,9 @@ from batchstat.corpus.files.splits import Split
 
 @dataclass(frozen=True)
 class CountedAmount:
-    """Amount of data that was read and counted.
+    """Amount of data that was read and counted."""
 
-    Attributes:
-        bytes: bytes on disk.
-        samples: samples in them.
-        tokens: tokens in the samples.
-    """
-
-    bytes: int = 0
+    bytes: int = 0  # bytes on disk
     samples: int = 0
     tokens: int = 0
 
@@ -31,16 +25,10 @@ class CountedAmount:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run.
+    """Progress of a run."""
 
-    Attributes:
-        bytes: bytes on disk of the splits whose counts are available.
-        total_bytes: bytes of all splits; 0 if unknown.
-        work: what this run has counted, recounts included; cached counts are not work.
-    """
-
-    bytes: int
-    total_bytes: int
+    bytes: int  # bytes on disk of the splits whose counts are available
+    total_bytes: int  # bytes of all splits; 0 if unknown
     work: CountedAmount
 
 

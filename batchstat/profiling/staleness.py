@@ -38,7 +38,6 @@ def same_input(profile: Profile, corpus: Corpus) -> bool:
 
 
 def _listing(sources: Sequence[Source]) -> list[tuple[str, int, str]]:
-    """Return what a listing of folders says of sources."""
     return [(source.path, source.bytes, source.format) for source in sources]
 
 

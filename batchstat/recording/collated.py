@@ -30,31 +30,17 @@ UNMARKED = "nothing says what is padding, and no token that rows end in does: no
 
 @dataclass(frozen=True)
 class LoaderFacts:
-    """How the batches of a loader were read.
-
-    Attributes:
-        by: number of batches for each source that told their padding (`ReadBatch.padding_source`).
-        loss: number of batches for each place where labels stand (`ReadBatch.loss`).
-        widths: (n_batches, 2) the widths of encoder and decoder; None without a decoder.
-        trained_padding: number of tokens that are padding and carry loss.
-    """
+    """How the batches of a loader were read."""
 
     by: Mapping[str, int]
     loss: Mapping[str, int]
-    widths: Ints | None
+    widths: Ints | None  # (n_batches, 2) the widths of encoder and decoder; None without a decoder
     trained_padding: int
 
 
 @dataclass(frozen=True)
 class CollatedBatches:
-    """The batches of a loader.
-
-    Attributes:
-        samples: their rows, or the samples of packed rows, in their sequence. Where sample numbers
-            are known, a sample that comes again is there once.
-        batches: the batches of these samples, as a strategy.
-        facts: how they were read.
-    """
+    """The batches of a loader."""
 
     samples: Samples
     batches: GivenBatches
@@ -90,13 +76,6 @@ def collated_batches(
     has_decoder: bool = False,
 ) -> CollatedBatches:
     """Return the batches of a loader, or of any iterable of dicts, tuples or token ids.
-
-    Args:
-        name: the name of the argument that holds them, for messages.
-        batches: of torch tensors, NumPy arrays or lists.
-        limit: how many to take; by default all.
-        pad_token_id: the id that pads, where no mask tells padding.
-        has_decoder: whether the model is known to have an encoder and a decoder.
 
     Raises:
         InputError: no batch, one without token ids, one whose padding is unknown, or no end.
@@ -134,13 +113,6 @@ def as_collated(
 ) -> CollatedBatches:
     """Return batches that were read, as samples and as a strategy that makes these batches.
 
-    Args:
-        name: what they are called, for messages.
-        batches: the batches.
-        has_decoder: whether the model is known to have an encoder and a decoder.
-        is_recorded: whether a run computed them, so that they are reported whatever they tell of
-            their padding: where nothing marks it, all tokens are real.
-
     Raises:
         InputError: batches of several kinds, or one whose padding is unknown; not if recorded.
     """
@@ -172,10 +144,7 @@ def as_collated(
 
 
 def _as_arrays(batch: Any) -> Any:
-    """Return a batch in which lists of numbers, and lists of equally long lists, are arrays.
-
-    Tensors and arrays stay as they are; `[[1, 2], [3, 0]]` becomes an array of 2 rows.
-    """
+    """Return a batch in which lists of numbers, and lists of equally long lists, are arrays."""
     # A namedtuple, as torch's `default_collate` makes of samples that are namedtuples.
     if hasattr(batch, "_asdict"):
         batch = batch._asdict()

@@ -11,26 +11,13 @@ Labels = Literal["column", "column or ids", "ids but padding", "random"]
 
 @dataclass(frozen=True, kw_only=True)
 class Collating:
-    """What a collator does.
-
-    Attributes:
-        pads: whether it pads rows at all.
-        width: tokens to which every row is padded; None for the longest row of each batch.
-        multiple: widths are rounded up to a multiple of it.
-        labels: where labels come from: "column", that of the data set; "column or ids", that, or
-            the token ids where the data set has no column of them; "ids but padding", the token ids
-            but those that equal the padding token; "random", drawn again in each batch (MLM).
-        pad_token_id: the id it pads with; None if it does not say.
-        reads_mask: whether a column attention_mask of the data set says which tokens are real.
-        end_to_end: whether it joins the rows of a batch into one.
-        is_left: whether it pads on the left.
-    """
+    """What a collator does."""
 
     pads: bool = True
-    width: int | None = None
+    width: int | None = None  # tokens to which every row is padded
     multiple: int = 1
     labels: Labels = "column"
-    pad_token_id: int | None = None
+    pad_token_id: int | None = None  # the id it pads with; None if it does not say
     reads_mask: bool = True
     end_to_end: bool = False
     is_left: bool = False

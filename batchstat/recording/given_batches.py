@@ -21,19 +21,7 @@ _MOST_MULTIPLE = 128
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GivenBatches(Strategy):
-    """Batches of a sampler, a loader or a run, whatever made them.
-
-    Attributes:
-        places: (n_entries,) for each sample in a row, its place in the sequence of the corpus.
-        row_offsets: (n_rows + 1,) row i holds entries row_offsets[i] to row_offsets[i + 1].
-        batch_offsets: (n_batches + 1,) the same for the rows of batch i.
-        widths: (n_batches,) tokens to which rows are padded; None for the longest row of each.
-        turns: (n_turns, world_size) the batch that each rank computes in each turn, −1 where it has
-            none; None where batch 0 is that of rank 0, batch 1 that of rank 1, and so on.
-        attends_within_samples: whether attention stays within the samples of a row.
-        origin: the strategy, with its settings, that makes the same batches of the samples before
-            anything padded them; None where there is none, or it is not known.
-    """
+    """Batches of a sampler, a loader or a run, whatever made them."""
 
     order: ClassVar[str | None] = "file"
     distribute: ClassVar[str | None] = "batches"
@@ -43,7 +31,7 @@ class GivenBatches(Strategy):
     places: Ints
     row_offsets: Ints
     batch_offsets: Ints
-    widths: Ints | None = None
+    widths: Ints | None = None  # (n_batches,) tokens to which rows are padded
     turns: Ints | None = None
     attends_within_samples: bool = False
     origin: RowRequest | None = None
@@ -70,9 +58,6 @@ class GivenBatches(Strategy):
     def pads_before(self, lengths: Ints) -> bool:
         """Return whether samples were padded before they were batched: whether a batch is wider
         than its longest row, by more than a collator rounds up to.
-
-        Args:
-            lengths: (n,) tokens of each sample of the corpus.
         """
         if self.widths is None:
             return False
@@ -82,10 +67,6 @@ class GivenBatches(Strategy):
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
         """Return settings with a batch size and a budget: those that the user set, or else the most
         rows and the most total tokens in one of these batches.
-
-        Args:
-            settings: the settings, as the user gave them.
-            lengths: (n,) tokens of each sample of the corpus, before `max_length`.
         """
         # `batch_size` counts samples, and the rows of packed batches are not samples.
         batch_size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
@@ -101,17 +82,10 @@ class GivenBatches(Strategy):
         return self._with_lengths(window.lengths)
 
     def _longest_rows(self, lengths: Ints) -> Ints:
-        """Return (n_batches,) tokens of the longest row of each batch, given (n_entries,) those of
-        each entry.
-        """
         return longest_of_each(sums(lengths, self.row_offsets), self.batch_offsets)
 
     def _with_lengths(self, lengths_of_samples: Ints) -> BatchPlan:
-        """Return the batches as a plan.
-
-        Args:
-            lengths_of_samples: (n,) tokens of each sample of the corpus.
-        """
+        """Return the batches as a plan."""
         lengths = lengths_of_samples[self.places].astype(np.int64)
         widths = self.widths
         if widths is None:
@@ -128,14 +102,7 @@ class GivenBatches(Strategy):
 
 @dataclass(frozen=True)
 class NamedBatches:
-    """Batches under the name of their row in a table, in the form of a `StrategySpec`.
-
-    Attributes:
-        text: the name.
-        batches: the batches.
-        given: the parameters that the user set: none.
-        setup: the setup whose steps they keep: none.
-    """
+    """Batches under the name of their row in a table, in the form of a `StrategySpec`."""
 
     text: str
     batches: GivenBatches = field(compare=False)

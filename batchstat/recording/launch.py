@@ -34,14 +34,7 @@ _NODES = ("--nnodes", "--nnode", "--num_machines", "--num-machines", "--num_node
 
 @dataclass(frozen=True, kw_only=True)
 class RunFolder:
-    """Where a run is recorded.
-
-    Attributes:
-        path: the folder.
-        run_id: the id of the run.
-        is_default: whether the user named no folder, so that the recording of the last run in the
-            default one is replaced.
-    """
+    """Where a run is recorded."""
 
     path: Path
     run_id: str
@@ -73,12 +66,6 @@ def folder_of(
     folder: str | Path | None, default: Path, words: Sequence[str], run_id: str | None
 ) -> RunFolder:
     """Return the folder of a run, which all nodes of one run share, and the id of the run.
-
-    Args:
-        folder: the folder that the user named; None for the default one.
-        default: the default folder.
-        words: the words of the command.
-        run_id: the id that the user named; None for that of the launcher, or one made here.
 
     Raises:
         OptionError: several nodes without an id that all of them know.
@@ -126,10 +113,6 @@ def _has_several_nodes(words: Sequence[str]) -> bool:
 def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
     """Make the folder of a run, without the recording of an earlier run, and write its facts.
 
-    Args:
-        folder: where.
-        facts: what the launcher knows of the run, such as the command.
-
     Raises:
         InputError: it cannot be written.
     """
@@ -158,11 +141,6 @@ def run_command(
 ) -> int:
     """Run a command to its end, pass signals on to it, and record its processes.
 
-    Args:
-        command: its words.
-        orders: what its processes record.
-        environment: its environment variables; None for those of this process.
-
     Returns:
         Its exit code, or minus the number of the signal that ended it.
 
@@ -187,11 +165,9 @@ def run_command(
 
 @contextmanager
 def _signals_of(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """While a command runs, pass the signals that end or steer a process on to it.
-
-    Interrupts (Ctrl-C) are ignored: a terminal sends them to all processes in its foreground, so
-    that the command has them already, and this process must outlive it to report.
-    """
+    """While a command runs, pass the signals that end or steer a process on to it."""
+    # Interrupts (Ctrl-C) are ignored: a terminal sends them to all processes in its foreground, so
+    # that the command has them already, and this process must outlive it to report.
 
     def pass_on(number: int, _frame: object) -> None:
         child.send_signal(number)

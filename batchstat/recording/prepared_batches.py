@@ -24,12 +24,6 @@ def batches_of_rows(
 
     The strategy plans rows by their stored width, with their padding, as the trainer does. The
     batches then hold the real samples of these rows.
-
-    Args:
-        rows: the rows.
-        collating: what the collator does to them.
-        strategy: the strategy.
-        settings: its settings.
     """
     inputs = resolve_inputs(np.maximum(rows.widths, 1))  # a plan has no row without a token
     # The rows are stored: nothing is truncated any more.

@@ -17,25 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedRows:
-    """The rows of token ids in a trainer's data set.
-
-    Attributes:
-        widths: (n_rows,) stored tokens of each row, padding included.
-        lengths: (n_samples,) real tokens of each sample; a packed row has several samples.
-        row_offsets: (n_rows + 1,) row i holds samples row_offsets[i] to row_offsets[i + 1].
-        trained: (n_samples,) tokens of each sample that carry loss; None where no labels tell, or
-            where they are drawn again in each batch.
-        is_shifted: whether labels equal the token ids, so that the model shifts them by one; True
-            without labels, too.
-        trained_padding: number of tokens that the mask calls padding and that carry loss.
-        text_lengths: (n_rows,) tokens of each row up to its last token that is not the padding
-            token, and one more: a text may end in that token once.
-    """
+    """The rows of token ids in a trainer's data set."""
 
     widths: Ints
     lengths: Ints
     row_offsets: Ints
-    trained: Ints | None
+    trained: Ints | None  # (n_samples,) tokens of each sample that carry loss
     is_shifted: bool
     trained_padding: int
     text_lengths: Ints
@@ -141,18 +128,7 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
 def _labels(
     table: "pa.Table", collating: Collating, offsets: Ints, ids: Ints
 ) -> tuple[Ints, Ints | None]:
-    """Find the labels of rows, by the rules of the collator.
-
-    Args:
-        table: of the data set.
-        collating: what the collator makes labels of.
-        offsets: (n_rows + 1,) offsets of the token ids of rows.
-        ids: all token ids one after the other.
-
-    Returns:
-        (n_rows + 1,) offsets of the labels of rows, and all labels one after the other. Where
-        nothing tells them before a batch is made: the offsets of the ids, and None.
-    """
+    """Find the labels of rows, by the rules of the collator."""
     if collating.labels == "ids but padding":
         # DataCollatorForLanguageModeling of transformers ignores that id wherever it stands, in
         # texts too.
@@ -184,10 +160,6 @@ def _text_lengths(ids: Ints, offsets: Ints, pad_token_id: int | None) -> Ints:
 
 
 def _flattened(table: "pa.Table", name: str) -> tuple[Ints, Ints]:
-    """Return (n_rows + 1,) offsets of the lists in a column, and their numbers one after the other.
-
-    A null is an empty list.
-    """
     import pyarrow.compute as pc
 
     sizes = pc.list_value_length(table[name]).fill_null(0).to_numpy()

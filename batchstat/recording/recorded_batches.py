@@ -16,15 +16,7 @@ from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedBatches:
-    """The batches of the first epoch of a recording.
-
-    Attributes:
-        collated: the samples, and the batches of these.
-        per_step: the most batches that a step has on a rank.
-        is_numbered: whether samples are told apart by their numbers, so that each is there once.
-        draws_again: whether they are not told apart, since a sampler draws samples more than once.
-        epochs: how many epochs were recorded.
-    """
+    """The batches of the first epoch of a recording."""
 
     collated: CollatedBatches
     per_step: int
@@ -110,15 +102,8 @@ def number_dispatched(ranks: Sequence[RecordedRank]) -> Sequence[RecordedRank]:
 def _with_handed_numbers(
     batch: RecordedBatch, handed_out: Mapping[str, deque[tuple[int, int]]]
 ) -> RecordedBatch:
-    """Return a batch with the epoch and the sample numbers of its digests.
-
-    A batch without digests, or with one that was not handed out, is returned as it is.
-
-    Args:
-        batch: the batch.
-        handed_out: digest -> (epoch, sample number) of the samples with it that are not found yet;
-            those of this batch are taken out.
-    """
+    """Return a batch with the epoch and the sample numbers of its digests."""
+    # A batch without digests, or with one that was not handed out, is returned as it is.
     if not all(digest in handed_out for digests in batch.digests for digest in digests):
         return batch
     epoch = None  # of the batch: that of its first sample
@@ -166,16 +151,7 @@ def _check_steps(name: str, recording: Recording, first_epochs: list[list[Record
 
 
 def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, int]:
-    """Line up the parts of batches that ranks compute at the same time.
-
-    Args:
-        first_epochs: the batches of the first epoch on each rank.
-
-    Returns:
-        (n_turns, world_size) the part that each rank computes in each turn: its index, counted
-        through all parts of rank 0, then those of rank 1, and so on. And the turns of a step, as
-        many as the longest step has parts; where a step has fewer, −1 stands for no part.
-    """
+    """Line up the parts of batches that ranks compute at the same time."""
     # For each rank, the indices of the parts of each of its steps.
     steps_of_ranks: list[dict[int, list[int]]] = []
     index = 0
@@ -207,11 +183,7 @@ def _sample_numbers(
 
 
 def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
-    """Return the batches with each sample number as one sample, however often it was computed.
-
-    Samples are in the sequence in which they first came: numbers [7, 2, 7] are samples 7 and 2, and
-    the batches hold places [0, 1, 0]. None where a sample had several lengths.
-    """
+    """Return the batches with each sample number as one sample, however often it was computed."""
     samples = collated.samples
     # number -> its place in the sequence in which numbers first came.
     place_of: dict[int, int] = {}

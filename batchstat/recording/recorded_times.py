@@ -57,9 +57,6 @@ class _Timed(NamedTuple):
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
     """Read a calibration from its file, or make one from the folder of a recorded run.
 
-    Args:
-        calibration: the file or the folder, or a calibration, which is returned as it is.
-
     Returns:
         The calibration, and the file or folder; None where it was given as it is.
 
@@ -138,11 +135,10 @@ def recorded_calibration(recording: Recording) -> Calibration:
 def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list[float]]:
     """Return the timed batches of all steps but the first, and the seconds of each step beyond its
     batches.
-
-    Of batches that ranks compute at once, only the largest counts, since the other ranks wait for
-    it. The first step is left out, since it also allocates memory and compiles what later steps
-    use.
     """
+    # Of batches that ranks compute at once, only the largest counts, since the other ranks wait for
+    # it. The first step is left out, since it also allocates memory and compiles what later steps
+    # use.
     steps_of_ranks = [_computed_steps(rank) for rank in recording.ranks]
     awaited = _awaited_in_step if recording.wait == "step" else _awaited_in_turns
     # From the end of one step to the end of the next.
@@ -158,9 +154,6 @@ def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list
 
 
 def _awaited_in_turns(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
-    """Return the batches of a step in which ranks wait for each other in each: the largest of their
-    first, then of their second, and so on. All wait for a new shape.
-    """
     turns = [[timed for timed in turn if timed is not None] for turn in zip_longest(*of_ranks)]
     return [max(turn, key=_size)._replace(is_new=_has_new(turn)) for turn in turns]
 
@@ -203,9 +196,6 @@ def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
 
 
 def _samples_per_row(part: ReadBatch) -> int:
-    """Return the samples of each row: 1 where rows are not packed. Samples of packed rows differ in
-    length: so many equal ones would have as many pairs of tokens, which attention computes.
-    """
     if part.real is None or all(len(row) == 1 for row in part.real):
         return 1
     pairs = sum(length**2 for row in part.real for length in row)
@@ -214,15 +204,8 @@ def _samples_per_row(part: ReadBatch) -> int:
 
 
 def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
-    """Group batches of about as many tokens, and return a point of the calibration for each group.
-
-    Args:
-        name: the folder of the recording, for messages.
-        timed: the batches.
-        update: seconds of an optimizer's update.
-
-    Raises:
-        InputError: too few batches, or all of about the same size.
+    """Group batches of about as many tokens, and return a point of the calibration for each
+    group.
     """
     if of_new_shape := _seconds_of_new_shape(timed):
         timed = [batch for batch in timed if not batch.is_new]
@@ -266,9 +249,8 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
 def _seconds_of_new_shape(timed: Sequence[_Timed]) -> float:
     """Return what a batch of a new shape takes beyond one whose shape came before; 0 where that
     cannot be told, or is little.
-
-    An H200 takes 0.1 s more for each new shape: of short batches, most of their time.
     """
+    # An H200 takes 0.1 s more for each new shape: of short batches, most of their time.
     new = [batch for batch in timed if batch.is_new]
     seen = [batch for batch in timed if not batch.is_new]
     sizes = sorted(batch.shape.tokens for batch in seen)
@@ -282,11 +264,9 @@ def _seconds_of_new_shape(timed: Sequence[_Timed]) -> float:
 
 
 def _seconds(batches: Sequence[_Timed]) -> Floats:
-    """Return (n_batches,) seconds: at least a microsecond, as a coarse clock may not have moved."""
     return np.array([max(batch.seconds, 1e-6) for batch in batches])
 
 
 def _fitted_seconds(measured: Sequence[_Timed], of: Sequence[_Timed]) -> Floats:
-    """Return (len(of),) seconds that batches of these sizes take by a fit of measured ones."""
     coefficients = fit_seconds([batch.shape for batch in measured], _seconds(measured))
     return np.asarray(columns_of([batch.shape for batch in of]) @ coefficients)

@@ -212,7 +212,6 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _processes(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines in which processes noted how far they came, as far as they can be read."""
     if path.exists():
         yield from filter(None, map(_parsed, path.read_bytes().split(b"\n")))
 
@@ -230,11 +229,7 @@ def _edited(path: Path, fault: str) -> InputError:
 
 
 def _read_rank(path: Path) -> RecordedRank | None:
-    """Return what a process trained, from its file; None if it trained nothing.
-
-    Raises:
-        InputError: a file of another format, or one that was edited.
-    """
+    """Return what a process trained, from its file; None if it trained nothing."""
     lines = list(_lines(path))
     if not lines:
         return None
@@ -284,9 +279,8 @@ def _read_rank(path: Path) -> RecordedRank | None:
 def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     """Return the lines up to the end of a Trainer's first training, with the line of the end of the
     process; and how many trainings follow.
-
-    A script may call `train()` several times: each writes a line of its Trainer when it begins.
     """
+    # A script may call `train()` several times: each writes a line of its Trainer when it begins.
     starts = [place for place, line in enumerate(lines) if line["k"] == "trainer"]
     # For each training with a batch, the place behind its last line.
     stops = [
@@ -303,10 +297,9 @@ def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
     """Yield the batches in the lines of a process: first those that were computed, then those that
     a dry run only read.
-
-    The lines of these have no step. They are put into steps after the last computed one, each with
-    as many batches as the largest computed step, or one where none was computed.
     """
+    # Lines of the latter have no step. They are put into steps after the last computed one, each
+    # with as many batches as the largest computed step, or one where none was computed.
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
     steps = [line["s"] for line in computed]
@@ -332,10 +325,9 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
 def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
     """Group the processes of a run by the training that they are ranks of: a command may start
     several trainings.
-
-    A process, in the sequence of their beginnings, joins the first training of its world size that
-    has no process of its rank yet; else a new one begins.
     """
+    # A process, in the sequence of their beginnings, joins the first training of its world size
+    # that has no process of its rank yet; else a new one begins.
     trainings: list[list[RecordedRank]] = []
     for process in sorted(ranks, key=lambda process: process.begun["at"]):
         without_its_rank = [

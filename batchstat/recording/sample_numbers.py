@@ -29,16 +29,6 @@ def given_batches(
 ) -> GivenBatches:
     """Return batches of sample numbers as a strategy.
 
-    Args:
-        name: the name of the argument that holds them, for messages.
-        batches: batches, each a list of sample numbers, or a list of packed rows that are lists of
-            sample numbers; or single numbers, `batch_size` of which are a batch.
-        samples: the samples of the corpus; a sample number is a record number of it.
-        per_rank: the batches of each rank, where they are not the same sequence in turn.
-        batch_size: size of the batches of a sampler that yields single numbers.
-        limit: how many batches to take, of each rank; by default all.
-        pad_to_multiple_of: widths are rounded up to a multiple of this.
-
     Raises:
         OptionError: neither batches nor those of each rank, or both.
         InputError: no batch, an empty one, something else than numbers, a sample that the corpus
@@ -67,18 +57,8 @@ def given_batches(
 def _listed(
     name: str, batches: Any, batch_size: int | None, limit: int | None, most_samples: int
 ) -> list[Any]:
-    """Return batches in a list: those of a batch sampler, or the numbers of a sampler in batches.
-
-    Args:
-        name: the name of the argument that holds them, for messages.
-        batches: batches or single numbers.
-        batch_size: size of the batches of single numbers.
-        limit: how many batches to take; None for all.
-        most_samples: number of samples at which the batches are taken to never end.
-
-    Raises:
-        InputError: something that cannot be iterated, single numbers without a batch size, or too
-            many samples.
+    """Return batches in a list: those of a batch sampler, or the numbers of a sampler in
+    batches.
     """
     try:
         values = map(_as_list, iter(batches))
@@ -113,22 +93,13 @@ def _listed(
 
 
 def _as_list(value: Any) -> Any:
-    """Return an array, tensor, tuple, set or range as a list; anything else as it is."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, tuple | set | range) else value
 
 
 def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
-    """Return the batches of sample numbers as flat arrays.
-
-    Returns:
-        (n_entries,) the sample numbers of all rows, (n_rows + 1,) offsets of rows among them, and
-        (n_batches + 1,) offsets of batches among the rows.
-
-    Raises:
-        InputError: an empty batch, or something else than numbers.
-    """
+    """Return the batches of sample numbers as flat arrays."""
     for number, batch in enumerate(batches):
         if not isinstance(batch, list) or not batch:
             fault = "is empty" if isinstance(batch, list) else f"is {short(batch)}, not a list"
@@ -155,11 +126,7 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
 
 
 def _places(name: str, records: Ints, samples: Samples) -> Ints:
-    """Return (n,) the place of each record number among the samples of the corpus.
-
-    Raises:
-        InputError: a number that no sample has.
-    """
+    """Return (n,) the place of each record number among the samples of the corpus."""
     known_records = samples.records
     # A number that no sample has gets the place of another sample, or one behind the last.
     places = samples.indices_of(records)

@@ -16,23 +16,7 @@ _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainerObject:
-    """What a Trainer object says of itself.
-
-    Attributes:
-        kind: its class.
-        framework: "transformers" or "trl", whose arguments it has.
-        arguments: its arguments by name, without those that are carried out already.
-        arguments_class: the class of its arguments.
-        world_size: number of ranks that train.
-        is_main: whether this process is the first of them.
-        rows: the rows of its data set; None where its loader must be read instead.
-        collating: what its collator does; None if that is not known.
-        why_loader: why its loader must be read; empty where it need not.
-        samples_by_arguments: whether its arguments decide which samples share a batch.
-        own_loss: names of what replaces the library's loss; empty if nothing does.
-        has_decoder: whether its model has an encoder and a decoder.
-        takes_count: whether the model's loss is divided by the trained tokens of the whole step.
-    """
+    """What a Trainer object says of itself."""
 
     kind: str
     framework: str
@@ -40,11 +24,11 @@ class TrainerObject:
     arguments_class: str
     world_size: int
     is_main: bool = True
-    rows: PreparedRows | None = None
-    collating: Collating | None = None
-    why_loader: str = ""
+    rows: PreparedRows | None = None  # the rows of its data set
+    collating: Collating | None = None  # what its collator does; None if that is not known
+    why_loader: str = ""  # why its loader must be read; empty where it need not
     samples_by_arguments: bool
-    own_loss: tuple[str, ...]
+    own_loss: tuple[str, ...]  # names of what replaces the library's loss; empty if nothing does
     has_decoder: bool
     takes_count: bool
 

@@ -54,12 +54,7 @@ def repeated(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def non_defaults(record: "DataclassInstance", kind: "type[DataclassInstance]") -> dict[str, Any]:
-    """Return the fields of a record whose values are not their defaults, by name.
-
-    Args:
-        record: the record.
-        kind: the class whose fields and defaults count: the record's own, or a base of it.
-    """
+    """Return the fields of a record whose values are not their defaults, by name."""
     values = ((field, getattr(record, field.name)) for field in fields(kind))
     return {field.name: value for field, value in values if value != field.default}
 
@@ -68,10 +63,6 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
     """Return the words of a command line that name the corpus of a profile and say how it is read
     and counted. There are none if the corpus cannot be named: it was read from standard input, it
     has too many files, or it has chats whose template is not known.
-
-    Args:
-        profile: the profile.
-        chat_template: the file of the chat template that counted it; None if it is not known.
     """
     sources, options = profile.corpus.sources, profile.corpus.options
     paths = [source.path for source in sources]
@@ -88,9 +79,6 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
 
 
 def _json(labels: tuple[str, ...]) -> str:
-    """Return a list of labels as JSON. Characters beyond ASCII stay as they are, unless the labels
-    hold a control character: then all of them are escaped.
-    """
     document = json.dumps(labels, ensure_ascii=False)
     return document if printable(document) == document else json.dumps(labels)
 
@@ -100,11 +88,6 @@ def configuration_toml(
 ) -> str:
     """Return the text of a TOML table of settings, then of the table of its limits, each limit with
     its measured value as a comment. The comments are aligned.
-
-    Args:
-        table: its dotted name; empty for a file of its own.
-        values: values by key.
-        limits: name, limit and measured value.
     """
     header = [f"[{table}]"] if table else []
     settings = [toml_line(key, value) for key, value in values.items()]

@@ -97,9 +97,6 @@ def _extrapolated_sign(epoch: OnDevice) -> str:
 def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
     """Return what a check's report says of its device and of an epoch on it: each text by the word
     that stands before it. Empty without a calibration.
-
-    Args:
-        report: the content of check.json.
     """
     calibration, strategy, basis = report["calibration"], report["strategy"], report["basis"]
     if calibration is None:
@@ -119,12 +116,7 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def device_facts(calibration: Mapping[str, Any], widest: int) -> dict[str, str]:
-    """Return what a report says of its calibration: each text by the word that stands before it.
-
-    Args:
-        calibration: the calibration, as in the report.
-        widest: tokens of the widest row that a batch may have.
-    """
+    """Return what a report says of its calibration: each text by the word that stands before it."""
     facts = {"device": _device_line(calibration)}
     most_tokens = calibration["tokens_that_fit"]
     if most_tokens is None:  # it is not known what fits

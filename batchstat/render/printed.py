@@ -189,10 +189,6 @@ def line_of(report: Preflight, change: Change) -> str:
     """Return the line to paste into the user's script for a change. It is empty where a sampler
     cannot make the change: a sampler picks samples by their record numbers, which must be the
     indices of the script's data set.
-
-    Args:
-        report: what `batchstat.preflight(trainer)` returned; the line calls it `report`.
-        change: the change.
     """
     observed, request = report.observed, change.row.request
     # The trainer has an argument for the change, or the report is on a file.

@@ -36,13 +36,7 @@ def batches(number: int) -> str:
 
 
 def span(first: float, last: float, style: str = ",") -> str:
-    """Return a range such as "16-31"; where both ends look the same, that number alone.
-
-    Args:
-        first: the lower end.
-        last: the upper end.
-        style: how numbers are formatted: ".2f" gives "0.62-1.48".
-    """
+    """Return a range such as "16-31"; where both ends look the same, that number alone."""
     low, high = format(first, style), format(last, style)
     return low if low == high else f"{low}-{high}"
 

@@ -18,42 +18,32 @@ from batchstat.words import short
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice:
-    """What an epoch of one row takes on a calibrated device; None where that is not known.
+    """What an epoch of one row takes on a calibrated device; None where that is not known."""
 
-    Attributes:
-        seconds: time of the epoch, by the slowest rank wherever ranks meet; of the first epoch,
-            where new shapes cost time.
-        cost: of all ranks for that time.
-        rank_idle_time: share of the ranks' time spent waiting for the slowest one.
-        is_extrapolated: whether a batch is larger or wider than all that were measured, or rows are
-            packed and none of these was measured.
-        fits_memory: whether its peak fits, with the margin of the calibration's worst residual
-            where no batch as large was measured; None where that is not known.
-    """
-
+    # Time of the epoch, by the slowest rank wherever ranks meet; of the first epoch, where new
+    # shapes cost time.
     seconds: float | None = None
-    cost: float | None = None
+    cost: float | None = None  # of all ranks for that time
+    # Share of the ranks' time spent waiting for the slowest one.
     rank_idle_time: float | None = None
+    # Whether a batch is larger or wider than all that were measured, or rows are packed and none of
+    # these was measured.
     is_extrapolated: bool = False
+    # Whether its peak fits, with the margin of the calibration's worst residual where no batch as
+    # large was measured; None where that is not known.
     fits_memory: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device that was calibrated.
+    """A device that was calibrated."""
 
-    Attributes:
-        calibration: the time and memory of batches on it.
-        file: the calibration's file, or the folder of a recorded run; None if it was given as a
-            record.
-        cost_per_hour: of one such device, in any currency; None where it is not known.
-        accumulates: whether steps have several batches, which keep their gradients.
-    """
-
-    calibration: Calibration
+    calibration: Calibration  # the time and memory of batches on it
+    # The calibration's file, or the folder of a recorded run; None if it was given as a record.
     file: str | None = None
+    # Of one such device, in any currency; None where it is not known.
     cost_per_hour: float | None = None
-    accumulates: bool = False
+    accumulates: bool = False  # whether steps have several batches, which keep their gradients
 
     @property
     def is_timed(self) -> bool:
@@ -116,14 +106,7 @@ class Device:
         return self.calibration.tokens_that_fit(max_length, accumulates=self.accumulates)
 
     def epoch(self, request: RowRequest, counts: PlanCounts, widest: int, longest: int) -> OnDevice:
-        """Return the time, cost and memory of an epoch on this device.
-
-        Args:
-            request: the strategy, with its settings.
-            counts: what its plan computes, with `compute` in the unit of the calibration.
-            widest: width of its widest batch.
-            longest: tokens of its longest sample.
-        """
+        """Return the time, cost and memory of an epoch on this device."""
         calibration, largest_batch = self.calibration, counts.max_batch_tokens
         packed = request.strategy.attends_within_samples
         # Attention within samples (variable-length kernels) costs by the length of each sample,
@@ -169,13 +152,6 @@ def as_device(
 ) -> Device | None:
     """Check the options --calibration and --cost-per-hour, and return the device that they name;
     None without a calibration.
-
-    Args:
-        calibration: the calibration, its file, or the folder of a recorded run.
-        cost_per_hour: price of one device.
-        model: the model that is trained; None if it is not known.
-        settings: the settings of the training; None if they are decided later: then the caller
-            calls `accumulating`.
 
     Raises:
         OptionError: a cost that is not positive, or without a calibration that has times.
@@ -226,11 +202,9 @@ def as_device(
 
 
 def _are_same(measured: CostModel, named: CostModel) -> bool:
-    """Return whether two models compute the same and take the same memory.
-
-    A shape written by hand (`hidden=768,layers=12`) leaves the sizes of `_OF_MEMORY` at their
-    defaults: it says nothing about memory, so that only the compute is compared.
-    """
+    """Return whether two models compute the same and take the same memory."""
+    # A shape written by hand (`hidden=768,layers=12`) leaves the sizes of `_OF_MEMORY` at their
+    # defaults: it says nothing about memory, so that only the compute is compared.
     if measured.cost != named.cost:
         return False
     memory_sizes = attrgetter(*_OF_MEMORY)

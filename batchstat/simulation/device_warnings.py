@@ -19,11 +19,6 @@ def device_warnings(
 ) -> Iterator[Finding]:
     """Yield warnings about noisy times, rows that do not fit in memory, gradients that the peaks
     leave out, rows with many new shapes, and extrapolated rows.
-
-    Args:
-        rows: the rows of a report.
-        device: the device; None for no warning.
-        max_length: tokens of the widest row.
     """
     if device is None:
         return

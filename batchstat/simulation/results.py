@@ -192,16 +192,9 @@ class StrategyResult:
 
 @dataclass(frozen=True)
 class Simulation:
-    """One strategy on the lengths of a corpus.
+    """One strategy on the lengths of a corpus."""
 
-    Attributes:
-        basis: its settings.
-        row: its results.
-        warnings: warnings about the results.
-        device: the calibrated device that trains; None without one.
-    """
-
-    basis: ResolvedSettings
-    row: StrategyResult
-    warnings: tuple[Finding, ...]
-    device: Device | None = None
+    basis: ResolvedSettings  # its settings
+    row: StrategyResult  # its results
+    warnings: tuple[Finding, ...]  # warnings about the results
+    device: Device | None = None  # the calibrated device that trains; None without one

@@ -118,12 +118,6 @@ def make_row(
 ) -> StrategyResult:
     """Measure one row.
 
-    Args:
-        request: the strategy, with its settings.
-        shares: the epoch.
-        model: the transformer that is trained, if it is known.
-        device: the calibrated device that trains, if there is one.
-
     Raises:
         InputError: there is no batch, or no token.
     """

@@ -80,15 +80,7 @@ def simulation_warnings(
     stats: LengthStats,
     device: Device | None,
 ) -> tuple[Finding, ...]:
-    """Return the warnings about the rows of a report, in the order in which it shows them.
-
-    Args:
-        rows: the rows.
-        epoch: the samples that all rows batch.
-        basis: the settings that all rows share.
-        stats: lengths of the corpus, before `max_length`.
-        device: the calibrated device; None without one.
-    """
+    """Return the warnings about the rows of a report, in the order in which it shows them."""
     return (
         *_long_sample_warnings(epoch, basis),
         *_peak_warnings(rows, basis),
@@ -190,7 +182,6 @@ def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _
 
 
 def _most_tokens(row: StrategyResult, basis: ResolvedSettings) -> int:
-    """Return the most total tokens per batch that the row's parameters allow."""
     strategy = row.request.strategy
     if strategy.batch_capacity is not None:
         return strategy.batch_capacity * basis.widest

@@ -92,12 +92,7 @@ def as_path(address: str | os.PathLike[str]) -> Path:
 
 
 def _check_address(full: str, shown: str) -> None:
-    """Raise InputError for an address that no file system would read as the user means it.
-
-    Args:
-        full: the address as the user wrote it.
-        shown: what messages may show of it.
-    """
+    """Raise InputError for an address that no file system would read as the user means it."""
     # The user copied it from a screen or a report, where … stands for a query.
     if is_shortened(full):
         raise InputError(
@@ -162,13 +157,7 @@ def check_regular(path: Path) -> None:
 
 
 def unreadable(what: str, error: OSError, remedy: str = "") -> InputError:
-    """Return the error for a file that cannot be read: a MissingError where there is none.
-
-    Args:
-        what: the file, as the message names it.
-        error: what reading it raised.
-        remedy: what to do.
-    """
+    """Return the error for a file that cannot be read: a MissingError where there is none."""
     if isinstance(error, FileNotFoundError):
         return MissingError(f"no such file: {what}", remedy)
     return InputError(f"{what} cannot be read: {one_line(error)}", remedy)

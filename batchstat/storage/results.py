@@ -91,16 +91,7 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
 
 
 def _lock_folder(folder: Path, created: list[Path], remedy: str) -> ExitStack:
-    """Create the folder and lock it, waiting for other runs.
-
-    Args:
-        folder: the folder.
-        created: list that receives the folders that had to be created.
-        remedy: end of the message if the folder cannot be created.
-
-    Returns:
-        What releases the lock when it is closed; it does nothing if the system cannot lock folders.
-    """
+    """Create the folder and lock it, waiting for other runs."""
     while True:
         created += _make_folder(folder, remedy)
         try:
@@ -149,12 +140,6 @@ def write_files(
     Call it inside `only_writer`. First all files are written, so that a failure or an interrupt
     leaves the folder as it was. Then earlier files are deleted, and the new ones moved into place,
     the main one first: at no moment, whatever ends the run, is an earlier file beside a new one.
-
-    Args:
-        folder: the results folder.
-        files: by their names, the content of the files, or a function that writes it.
-        remove: names of earlier files that are deleted; see `outdated_files`.
-        remedy: end of the message if the folder cannot be written.
 
     Raises:
         InputError: the folder cannot be written.
@@ -247,10 +232,7 @@ def write_file(path: Path, content: bytes, remedy: str) -> None:
 
 
 def _make_folder(folder: Path, remedy: str) -> list[Path]:
-    """Create a folder and its parents; return those that did not exist before, outermost first.
-
-    Nothing is returned for an address, where no folder is removed again.
-    """
+    """Create a folder and its parents; return those that did not exist before, outermost first."""
     if is_remote(folder):
         folder.mkdir(parents=True, exist_ok=True)
         return []
@@ -263,7 +245,6 @@ def _make_folder(folder: Path, remedy: str) -> list[Path]:
 
 
 def _remove_empty(created: list[Path]) -> None:
-    """Remove those of the created folders, listed outermost first, that hold nothing."""
     for folder in reversed(created):
         with suppress(OSError):  # a folder that holds a file stays
             folder.rmdir()
@@ -281,5 +262,4 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _refusal(path: Path, reason: str, remedy: str = "pass another folder with -o") -> InputError:
-    """Return the error for a file or folder that cannot be written."""
     return InputError(f"{path.as_posix()} cannot be written: {reason}", remedy)

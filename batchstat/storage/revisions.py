@@ -20,16 +20,7 @@ would change the index of the commit that is being made.
 
 @dataclass(frozen=True)
 class Revision:
-    """A revision of the repository that the working folder is in.
-
-    Attributes:
-        name: as the user wrote it.
-        commit: where the work that is checked out began to differ from it.
-        root: the repository.
-        folder: the working folder, relative to that.
-        is_here: whether it is what is checked out, with no file of the repository changed.
-        checkout: where it is checked out; the repository itself for what is there.
-    """
+    """A revision of the repository that the working folder is in."""
 
     name: str
     commit: str
@@ -62,12 +53,7 @@ class Revision:
                     _git("worktree", "remove", "--force", str(checkout))
 
     def there(self, value: Any) -> Any:
-        """Return a value that names paths as one for a process that works in the checkout.
-
-        Args:
-            value: paths, also in lists and mappings. An absolute path in the repository becomes one
-                in the checkout; a relative one that leads out becomes absolute; all else stays.
-        """
+        """Return a value that names paths as one for a process that works in the checkout."""
         return _moved(value, self.root, self.checkout, self.folder)
 
     def here(self, value: Any) -> Any:

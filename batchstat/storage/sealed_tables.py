@@ -22,18 +22,11 @@ UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, OverflowError, 
 
 @dataclass(frozen=True)
 class SealedTable:
-    """An open Parquet file.
+    """An open Parquet file."""
 
-    Attributes:
-        record: its metadata, unsealed.
-        rows: number of rows, as its metadata say.
-        names: names of its columns.
-        file: the file as pyarrow opened it.
-    """
-
-    record: dict[str, Any]
+    record: dict[str, Any]  # its metadata, unsealed
     rows: int
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # names of its columns
     file: pq.ParquetFile
 
     def blocks(self) -> Iterator[pa.Table]:
@@ -63,13 +56,6 @@ def opened_table(
     optional: Sequence[str] = (),
 ) -> Iterator[SealedTable]:
     """Open a Parquet file that batchstat wrote, and check it: its record, columns and rows.
-
-    Args:
-        file: path or file object.
-        schema: the schema that its record must have.
-        columns: the columns that the file must have, in this order, with Arrow's names of the types
-            that each may have.
-        optional: those that may be missing.
 
     Raises:
         OtherSchemaError: it has another schema.

@@ -19,10 +19,6 @@ class Address(str):
     """An address with a part that may be secret: as text, it is what may be shown of the address.
 
     So messages, JSON and logs get only that, however they are made.
-
-    Attributes:
-        full: the whole address, by which the file is read.
-        number: 1 for the first of several addresses that would be shown alike, 2 for the next.
     """
 
     __slots__ = ("full", "number")

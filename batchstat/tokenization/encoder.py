@@ -14,17 +14,11 @@ from batchstat.tokenization.counting.piece_counter import PieceCounter
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextEncoder:
-    """A tokenizer's batch call, and what counts texts faster than it does.
-
-    Attributes:
-        encode: converts texts, or pairs, to one sized object each, whose size is the count.
-        pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
-        engine: counts texts by a faster engine; None for a tokenizer whose model is not BPE.
-    """
+    """A tokenizer's batch call, and what counts texts faster than it does."""
 
     encode: Callable[[list[Any]], Iterable[Sized]]
-    pieces: PieceCounter | None = None
-    engine: EngineCounter | None = None
+    pieces: PieceCounter | None = None  # counts texts by their pieces
+    engine: EngineCounter | None = None  # counts texts by a faster engine
 
     def count_faster(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
@@ -51,10 +45,6 @@ class TextEncoder:
         """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
 
         None without an engine, or if it cannot count them, for example because it is not loaded.
-
-        Args:
-            prompts: n prompts.
-            wholes: n texts, each of which begins with its prompt.
         """
         return None if self.engine is None else self.engine.count_completions(prompts, wholes)
 
@@ -69,19 +59,11 @@ class TextEncoder:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Encoder(TextEncoder):
-    """A loaded tokenizer, which adds special tokens to texts.
-
-    Attributes:
-        rendered: counts texts of chats, in which the template already wrote the special tokens; it
-            adds none.
-        find_positions: returns which characters each token of rendered texts stands for, as a
-            BatchEncoding of transformers does; its second argument is the faster engine, or None.
-        as_transformers: returns the transformers object, which has chat templates.
-    """
+    """A loaded tokenizer, which adds special tokens to texts."""
 
     rendered: TextEncoder
     find_positions: Callable[[list[str], EngineCounter | None], Any]
-    as_transformers: Callable[[], Any]
+    as_transformers: Callable[[], Any]  # returns the transformers object, which has chat templates
 
     def locate(self, texts: list[str]) -> Any:
         """Return which characters each token of rendered texts stands for: see `find_positions`."""

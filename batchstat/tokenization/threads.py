@@ -49,12 +49,6 @@ def in_order(
     If `items` raises InputError, the error comes after the results of all items before it, as with
     one worker. At most `workers + 1` items are taken ahead. If the caller stops early, threads
     finish their current item.
-
-    Args:
-        work: computes the result of one item.
-        items: the items.
-        workers: number of threads; with 1, this thread does the work.
-        pool: threads to use; None to start some for this call.
     """
     if workers == 1:
         yield from map(work, items)

@@ -80,10 +80,7 @@ def token_lengths(
 
 
 def _counts_of_few(texts: Any, tokenizer: Any) -> Ints | None:
-    """Return (n,) tokens of each text where a loaded tokenizer itself counts as fast as any way.
-
-    None for more text, or for a tokenizer that is not loaded or raises on one of the texts.
-    """
+    """Return (n,) tokens of each text where a loaded tokenizer itself counts as fast as any way."""
     backend = backend_of(tokenizer)
     if backend is None or not 0 < len(texts) <= _FEW_BYTES:
         return None
@@ -99,7 +96,6 @@ def _counts_of_few(texts: Any, tokenizer: Any) -> Ints | None:
 
 
 def _is_column(texts: Any) -> bool:
-    """Return whether an argument has one dimension, a length and slices, and is not itself text."""
     try:
         return not isinstance(texts, str | bytes) and len(texts) >= 0 and np.ndim(texts[:0]) == 1
     except (TypeError, KeyError):  # it has no length, or cannot be sliced: a dict raises KeyError
@@ -145,11 +141,7 @@ def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, Texts]]:
 
 
 def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
-    """Convert a block of texts to Arrow; `first`: position of its first text, for messages.
-
-    Raises:
-        OptionError: a value is missing, or not a text.
-    """
+    """Convert a block of texts to Arrow; `first`: position of its first text, for messages."""
     try:
         if isinstance(texts, pa.ChunkedArray):
             texts = texts.combine_chunks()

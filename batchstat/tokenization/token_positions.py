@@ -35,12 +35,7 @@ _WHITESPACE = "".join(
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """The characters of each token of one text, from the first token on.
-
-    Attributes:
-        offsets: (n, 2) the first character of each token, and one past its last: of tokens `Hi`
-            and ` you`, [0, 2] and [2, 6].
-    """
+    """The characters of each token of one text, from the first token on."""
 
     offsets: Ints
 
@@ -65,10 +60,6 @@ class Offsets:
 
         Returns the position of the first such token, and one past the last. An empty range inside
         a token gives this token.
-
-        Args:
-            begin: first character of the range.
-            end: one past its last character.
         """
         # The first token that ends after `begin`, and the first that does not begin before `end`.
         first = self.offsets[:, 1].searchsorted(begin, side="right")
@@ -82,9 +73,6 @@ class Encoded:
 
     The library is asked about single characters: converting the offsets of all tokens to Python
     takes long.
-
-    Attributes:
-        encoding: what the library made of the text.
     """
 
     encoding: tokenizers.Encoding
@@ -127,9 +115,6 @@ class TokenPositions(dict[str, Any]):
     BatchEncoding.
 
     It takes only the length of each item of `input_ids`: a range stands for the ids.
-
-    Attributes:
-        encodings: the tokens of each text.
     """
 
     def __init__(self, encodings: Sequence[Tokens]) -> None:
@@ -145,10 +130,6 @@ class TokenPositions(dict[str, Any]):
 def tokens_of(encoded: Any, text: int) -> Tokens:
     """Return the tokens of the text at position `text`, with their characters.
 
-    Args:
-        encoded: `TokenPositions`, or a BatchEncoding of transformers.
-        text: the position.
-
     Raises:
         ValueError: the tokenizer does not know their characters.
     """
@@ -160,20 +141,12 @@ def tokens_of(encoded: Any, text: int) -> Tokens:
 
 @dataclass(frozen=True, eq=False)
 class TokenLocator:
-    """Finds the characters of the tokens of texts; no special tokens are added to the texts.
-
-    Attributes:
-        backend: a tokenizer without truncation and padding.
-    """
+    """Finds the characters of the tokens of texts; no special tokens are added to the texts."""
 
     backend: tokenizers.Tokenizer
 
     def locate(self, texts: Sequence[str], engine: EngineCounter | None) -> TokenPositions:
         """Return the tokens of texts, with their characters.
-
-        Args:
-            texts: the texts.
-            engine: the faster engine; None to ask the tokenizers library about all texts.
 
         Raises:
             MiscountError: the engine counts a text differently than the tokenizer.
@@ -206,9 +179,6 @@ class TokenLocator:
     def _offsets_of_ids(self, text: str, ids: Ints) -> Offsets | None:
         """Return the characters of the tokens of a text, found by the number of bytes that each
         token stands for.
-
-        None if the number of bytes of a token is not certain, or if the numbers do not add up to
-        the bytes of the text.
         """
         sizes = self._byte_sizes[ids]  # (n,) bytes of each token; 0 where they are not certain
         text_bytes = text.encode()
@@ -231,14 +201,8 @@ class TokenLocator:
     def _trimmed(self, starts: Ints, stops: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """Return the first character of each token, and one past its last, without the whitespace
         around words, as the post-processor leaves it out.
-
-        Source: process_offsets of tokenizers/src/pre_tokenizers/byte_level.rs, tokenizers 0.23.
-
-        Args:
-            starts: (n,) the first character of each token.
-            stops: (n,) one past its last character.
-            ids: (n,) its id.
         """
+        # Source: process_offsets of tokenizers/src/pre_tokenizers/byte_level.rs, tokenizers 0.23.
         # (n,) with how many whitespace characters the text of each token begins and ends.
         leading, trailing = self._whitespace_sizes[:, ids]
         [step] = self._trimming_steps  # `locate` excludes several
@@ -255,21 +219,12 @@ class TokenLocator:
 
     @cached_property
     def _trimming_steps(self) -> list[Definition]:
-        """The steps of the post-processor that leave spaces around a word out of its token."""
         steps = steps_of(definition_of_part(self.backend.post_processor), "processors")
         return [step for step in steps if step.get("trim_offsets")]
 
     @cached_property
     def _byte_sizes(self) -> Ints:
-        """(largest id + 1,) bytes that each token stands for; 0 if that is not certain.
-
-        It is not certain in two cases:
-
-        - An entry and an added token that are written alike share an id, but the characters of an
-          entry are bytes: the id of `\u0120` may stand for a space, or for this letter.
-        - An added token takes whitespace with which another one begins or ends: nobody knows which
-          of the two has it.
-        """
+        """(largest id + 1,) bytes that each token stands for; 0 if that is not certain."""
         added_sizes = {number: len(token.encode()) for number, token in self._added.items()}
         # Each character of an entry is a byte.
         entry_sizes = {number: len(entry) for entry, number in self._entries.items()}
@@ -307,7 +262,6 @@ class TokenLocator:
 
 
 def _table(numbers: dict[int, int]) -> Ints:
-    """Return an array that has numbers[i] at each i; 0 elsewhere: {0: 5, 2: 7} -> [5, 0, 7]."""
     table: Ints = np.zeros(max(numbers) + 1, dtype=np.int64)
     table[list(numbers)] = list(numbers.values())
     return table

@@ -48,14 +48,7 @@ OnError = Callable[[int, Exception], None]
 
 
 class Counted(NamedTuple):
-    """Tokens of n samples.
-
-    Attributes:
-        tokens: (n,) tokens of each sample; -1 for one that could not be counted.
-        samples: positions of the samples that could be counted.
-        kinds: for each kind of tokens that is known, such as `trained`, its ranges in the n
-            samples; none in samples that could not be counted.
-    """
+    """Tokens of n samples."""
 
     tokens: Ints
     samples: Ints
@@ -64,15 +57,9 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class ChatFacts:
-    """What of a tokenizer of transformers decides how it renders chats, beside its counts.
+    """What of a tokenizer of transformers decides how it renders chats, beside its counts."""
 
-    Attributes:
-        template: its chat template, or several by name; None without one.
-        special_tokens: its special tokens by their roles, as JSON.
-        class_name: its class: a class may render templates in its own way.
-    """
-
-    template: str | Mapping[str, str] | None
+    template: str | Mapping[str, str] | None  # its chat template, or several by name
     special_tokens: str
     class_name: str
 
@@ -87,38 +74,15 @@ class ChatFacts:
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """A tokenizer as batchstat uses it: truncation and padding off, special tokens added.
-
-    Attributes:
-        name: as the user wrote it.
-        define: returns everything about it that can change a count, as text: its settings, its
-            state, and its chat template if one is used.
-        special_tokens_per_sample: tokens of an empty text.
-        special_tokens_per_pair: tokens of a pair of empty texts.
-        max_length: its `model_max_length`, in tokens; None if it has none.
-        library: library that counts, with its version.
-        load: returns the encoder that counts; called once, when something is counted.
-        made_by: a function and its arguments that build this tokenizer again, in another process
-            too.
-        known_chats: how it renders chats, if that is known without loading it.
-        render_chats: takes (messages, template inputs) of each chat, and returns its text.
-        mark_chats: takes the same and a function that locates tokens, and returns a mask of each
-            chat: 1 for a token of an assistant's turn, 0 for others.
-        split_chats: takes (messages, template inputs, number of messages of the prompt) of each
-            chat, and returns the text of its prompt and the text of all of it.
-        left_out: takes messages and template inputs of one chat, and returns the names of what the
-            template leaves out of its text: see `TemplateCoverage`.
-
-    The four functions for chats are None until `with_chat_template` sets them.
-    """
+    """A tokenizer as batchstat uses it: truncation and padding off, special tokens added."""
 
     name: str
     define: Callable[[], str]
-    special_tokens_per_sample: int
-    special_tokens_per_pair: int
-    max_length: int | None
+    special_tokens_per_sample: int  # tokens of an empty text
+    special_tokens_per_pair: int  # tokens of a pair of empty texts
+    max_length: int | None  # its `model_max_length`, in tokens; None if it has none
     library: str
-    load: "Callable[[], Encoder]"
+    load: "Callable[[], Encoder]"  # returns the encoder that counts
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
     known_chats: ChatFacts | None = None
     render_chats: Callable[[list[Any]], list[str]] | None = None
@@ -173,13 +137,6 @@ class Tokenizer:
     ) -> "Counted":
         """Count the tokens of each sample.
 
-        Args:
-            content: the samples.
-            on_error: gets the position of each sample on which the tokenizer raises, and the
-                exception; without it, the exception propagates.
-            left_out: a counter, to which each name of what the template leaves out of chats is
-                added, once for every chat.
-
         Raises:
             MiscountError: a faster way counts a text differently than the tokenizer.
         """
@@ -212,12 +169,10 @@ class Tokenizer:
         return _counted(results)
 
     def _count_words(self, content: Words, on_error: OnError | None) -> "Counted":
-        """Count the tokens of lists of words.
-
-        A tokenizer gets each word as a text of its own, and adds its special tokens once, around
-        all of them (`is_pretokenized` of tokenizers, `is_split_into_words` of transformers). So
-        every distinct word is counted once.
-        """
+        """Count the tokens of lists of words."""
+        # A tokenizer gets each word as a text of its own, and adds its special tokens once, around
+        # all of them (`is_pretokenized` of tokenizers, `is_split_into_words` of transformers). So
+        # every distinct word is counted once.
         encoded = content.words.dictionary_encode()
         failed: dict[int, Exception] = {}
         distinct = self.count(Texts(encoded.dictionary), failed.__setitem__).tokens
@@ -261,17 +216,13 @@ class Tokenizer:
         return counted
 
     def _measure_rendered(self, chats: list[Any]) -> Ints:
-        """Return (n,) tokens of the texts of chats, each its messages and its template inputs."""
         assert self.render_chats is not None, "it was given its chat template before"
         texts = self.render_chats(chats)
         counts = self.encoder.rendered.count_faster(pa.array(texts, pa.large_string()))
         return self.encoder.rendered.count(texts) if counts is None else counts
 
     def _measure_split(self, chats: list[Any]) -> Ints:
-        """Return (n, 2) tokens of chats, and how many of them each shares with its prompt.
-
-        Each chat is its messages, its template inputs, and the number of messages of its prompt.
-        """
+        """Return (n, 2) tokens of chats, and how many of them each shares with its prompt."""
         assert self.split_chats is not None
         # Pairs of the text of a prompt and the text of the whole chat.
         texts, encoder = self.split_chats(chats), self.encoder.rendered
@@ -301,15 +252,7 @@ class Tokenizer:
         on_error: OnError | None,
         before: int = 0,
     ) -> None:
-        """Apply `measure` to samples, in batches, and write one result for each sample.
-
-        Args:
-            measure: takes a list of samples, and returns one result for each.
-            content: the samples.
-            results: the array to write to; unchanged where a sample raises.
-            on_error: see `count`.
-            before: number of samples before these, for the positions that `on_error` gets.
-        """
+        """Apply `measure` to samples, in batches, and write one result for each sample."""
         # In each batch, samples are few enough that their ids fit in memory.
         for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
             samples, batch_results = content.slice(first, last).to_list(), results[first:last]
@@ -334,16 +277,7 @@ def _measure_one_by_one(
     on_error: OnError,
     batch_error: Exception,
 ) -> None:
-    """Measure the samples of a batch that raised, one at a time, to find those that cause it.
-
-    Args:
-        measure: takes a list of samples, and returns one result for each.
-        samples: the batch.
-        results: the array to write to; unchanged where a sample raises.
-        first: position of the first sample.
-        on_error: gets the position of each sample that raises, and its exception.
-        batch_error: what the batch raised; raised again if each sample can be measured alone.
-    """
+    """Measure the samples of a batch that raised, one at a time, to find those that cause it."""
     any_failed = False
     for i, sample in enumerate(samples):
         try:
@@ -360,7 +294,6 @@ def _measure_one_by_one(
 
 
 def _one_result_each(measure: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
-    """Return `measure(samples)`. Raise ValueError unless it has one result for each sample."""
     results = measure(samples)
     # NumPy would let one result stand for all samples.
     if len(results) != len(samples):
@@ -369,12 +302,7 @@ def _one_result_each(measure: Callable[[list[Any]], Any], samples: list[Any]) ->
 
 
 def _counted(results: Ints) -> Counted:
-    """Return `Counted` from one array.
-
-    Args:
-        results: (n,) tokens of each sample; or (n, 2) its tokens, and how many of them, at its
-            beginning, carry no loss. -1 where it could not be counted.
-    """
+    """Return `Counted` from one array."""
     if results.ndim == 1:
         return Counted(results, np.flatnonzero(results >= 0))
     tokens, untrained = results[:, 0], results[:, 1]

@@ -115,14 +115,7 @@ class BatchSampler:
     """The exported plan; None where the sampler plans by itself."""
 
     def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int) -> None:
-        """Set up the sampler at the first batch of an epoch.
-
-        Args:
-            fingerprint: what the batches depend on, but for the epoch and the rank.
-            dataset_size: samples that a dataset must have at least: the highest record number + 1.
-            epoch: the epoch.
-            rank: this rank.
-        """
+        """Set up the sampler at the first batch of an epoch."""
         self._fingerprint, self._dataset_size, self._epoch = fingerprint, dataset_size, epoch
         self._rank = rank
         self._planned: tuple[int, RankBatches] | None = None  # the epoch that was planned last
@@ -321,12 +314,7 @@ class BatchSampler:
 
 @dataclass
 class _Place:
-    """Position of an iterator, which moves it as it yields.
+    """Position of an iterator, which moves it as it yields."""
 
-    Attributes:
-        epoch: epoch being iterated.
-        batches: batches before its current position, including those before its first one.
-    """
-
-    epoch: int
-    batches: int
+    epoch: int  # epoch being iterated
+    batches: int  # batches before its current position, including those before its first one

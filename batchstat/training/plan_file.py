@@ -38,27 +38,16 @@ _TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """Metadata stored beside the columns.
+    """Metadata stored beside the columns."""
 
-    Attributes:
-        schema: schema of the file.
-        world_size: number of ranks.
-        rows: number of entries in all batches.
-        in_parts: whether samples are split.
-        empty: batch, step and rank of each batch without entries.
-        epoch: epoch of the plan.
-        fingerprint: everything the plan was made from.
-        columns: digests of the columns.
-    """
-
-    schema: str
-    world_size: int
-    rows: int
-    in_parts: bool
-    empty: tuple[tuple[int, int, int], ...]
-    epoch: int
-    fingerprint: Mapping[str, Any]
-    columns: Mapping[str, str]
+    schema: str  # schema of the file
+    world_size: int  # number of ranks
+    rows: int  # number of entries in all batches
+    in_parts: bool  # whether samples are split
+    empty: tuple[tuple[int, int, int], ...]  # batch, step and rank of each batch without entries
+    epoch: int  # epoch of the plan
+    fingerprint: Mapping[str, Any]  # everything the plan was made from
+    columns: Mapping[str, str]  # digests of the columns
     joins_samples: bool = False
 
 
@@ -81,12 +70,6 @@ def save_plan(
     Columns are `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width`, `repeated` and,
     where these are known, `trained`: how many of its tokens carry loss. Rows and batches are
     numbered across all ranks, in the sequence in which they are distributed.
-
-    Args:
-        batches: batches of all ranks.
-        epoch: their epoch.
-        planned_from: their fingerprint, stored in the metadata.
-        file: file to write to.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -132,7 +115,6 @@ def save_plan(
 
 
 def _digests(columns: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each column."""
     return {name: digest_of_numbers(numbers) for name, numbers in columns.items()}
 
 
@@ -195,17 +177,12 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
 
 
 def _empty_batches(facts: _Facts) -> Ints:
-    """Return (n_empty, 3) batch, step and rank of each batch without entries."""
     return np.array(facts.empty, dtype=np.int64).reshape(-1, 3)
 
 
 def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
     """Raise ValueError if rows or batches are not consecutive, a batch has more than one rank, step
     or width, a row is longer than its width, or the steps of a rank fall.
-
-    Args:
-        columns: the columns, an element for each entry.
-        empty: (n_empty,) the numbers of the batches without entries.
     """
     row, batch = columns["row"], columns["batch"]
     # From each entry to the next, by how much the number of the row, and of the batch, rises.

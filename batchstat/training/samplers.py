@@ -208,13 +208,9 @@ class RankSampler:
                 yield drawn[position]
 
     def _turns(self, n: int) -> Any:
-        """Return (n_turns,) the positions in the epoch that this rank gets, of n; −1 where it gets
-        none.
-        """
         return round_robin(n, self.world_size, self._remainder)[:, self._rank]
 
     def _drawn(self) -> list[Any]:
-        """Draw the whole epoch from the wrapped sampler: the same on every rank."""
         with _seeded(self._sampler, self._seed, self._epoch):
             return list(self._sampler)
 

@@ -70,12 +70,6 @@ def check_same_sampler(
     unchanged.
 
     The message says what is wrong, or which settings differ.
-
-    Args:
-        state: state as the caller passed it.
-        fingerprint: the fingerprint it must have.
-        schema: the schema it must have.
-        numbers: its keys that hold whole numbers.
     """
     if not isinstance(state, Mapping) or "schema" not in state:
         raise OptionError(f"{type(state).__name__} is not a sampler state", "pass state_dict()'s")

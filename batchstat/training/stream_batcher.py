@@ -281,7 +281,6 @@ class StreamBatcher:
             source.load_state_dict(self._beginning)
 
     def _state_of_source(self) -> Any:
-        """Return the state of the source; None if it has none, or is to be read again."""
         source: Any = self._source
         has_both = hasattr(source, "state_dict") and hasattr(source, "load_state_dict")
         # A copy, since a source may modify what it returned.

@@ -86,14 +86,7 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
 
 
 def _formatted(name: str, checks: Sequence[Check], created: str, *, plain: bool) -> str:
-    """Return the text of checks in the format with this name.
-
-    Args:
-        name: one of `FORMATS`.
-        checks: the checks.
-        created: the time of the run, for the formats that say it.
-        plain: whether a screen has no colours.
-    """
+    """Return the text of checks in the format with this name."""
     match name:
         case "json":
             return to_text(check_document(checks, worst(checks), created))

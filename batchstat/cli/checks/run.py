@@ -68,10 +68,6 @@ def run_check(inputs: Inputs, base_of: Callable[[Inputs], Base | None]) -> Check
     """Run a check. Where its input has no answer, the check holds the error, so that the other
     checks still run.
 
-    Args:
-        inputs: the settings of the check.
-        base_of: returns what a check is compared with, or raises an InputError.
-
     Raises:
         OptionError: options that do not fit the corpus's formats.
     """
@@ -134,12 +130,7 @@ def _input_findings(inputs: Inputs, profile: Profile) -> Iterator[Finding]:
 
 
 def _stored_profile(inputs: Inputs) -> Profile:
-    """Return the profile in the results folder.
-
-    Raises:
-        InputError: there is none, its corpus has changed since, or the settings in force would
-            count it otherwise.
-    """
+    """Return the profile in the results folder."""
     refuse_counting(inputs)
     folder = inputs.output
     try:

@@ -116,17 +116,11 @@ def command(options: Options) -> None:
 
 def _calibration_and_model(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
     """Return the file of the calibration and the name of the model that are used; None for one
-    that is not. Flags decide, over the configuration:
-
-    - a calibration in the configuration is not used beside --model, or a --cost other than time,
-    - a model in the configuration is not used beside a calibration, or a --cost other than model.
-
-    Args:
-        inputs: the settings in force.
-        cost: the value of `--cost`; None without it.
+    that is not. Flags decide, over the configuration.
     """
     given = inputs.options.given
     calibration, model = inputs.get("calibration"), inputs.get("model")
+    # Those of the configuration are not used beside flags that ask for something else.
     if "calibration" not in given and ("model" in given or cost not in (None, "time")):
         calibration = None
     if "model" not in given and (calibration is not None or cost not in (None, "model")):

@@ -126,15 +126,7 @@ def command(options: Options) -> None:
 
 
 def _measure(setup: Setup, measured: Measured) -> "Calibration":
-    """Run training steps on the device, and return their time and memory.
-
-    Args:
-        setup: the model, and how it is trained.
-        measured: the options of `calibrate` alone.
-
-    Raises:
-        OptionError: a memory is given, which only an estimate takes.
-    """
+    """Run training steps on the device, and return their time and memory."""
     from batchstat.calibration.calibrate import calibrate
 
     if measured.memory is not None:
@@ -150,11 +142,7 @@ def _measure(setup: Setup, measured: Measured) -> "Calibration":
 
 
 def _estimate(setup: Setup, measured: Measured) -> "Calibration":
-    """Return the memory that training would need, by the model's shape.
-
-    Raises:
-        OptionError: an option that only a measurement uses, or a memory that is not a size.
-    """
+    """Return the memory that training would need, by the model's shape."""
     from batchstat.calibration.memory_estimate import estimate_memory
 
     for name in ("device", "max_length", "tokens_per_batch"):

@@ -118,10 +118,6 @@ def command(options: Options) -> None:
 def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     """Compare the strategies on one corpus. Return the profile that the command works from, the
     comparison, and what the command publishes of it: a document, a screen and a page.
-
-    Args:
-        options: the options that the user gave.
-        check: the settings of one check of the configuration; None for what all checks share.
     """
     from batchstat.calibration.cost_model import as_model
     from batchstat.cli.inputs import read_inputs
@@ -169,9 +165,6 @@ def _read_strategies_and_share(
 ) -> "tuple[Sequence[StrategySpec], float | None]":
     """Return the strategies of `--strategy`, and the share of the corpus that `--subsample` names;
     None for the whole corpus.
-
-    Raises:
-        OptionError: a wrong option of `compare`, or one that contradicts others.
     """
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.simulation.compare.candidates import check_seeds
@@ -203,14 +196,7 @@ def _page(
     comparison: "Comparison",
     line_to_paste: "Callable[[Change], str]",
 ) -> str:
-    """Return the page, which suggests commands that compare under other settings.
-
-    Args:
-        inputs: the settings in force.
-        profile: the samples that were batched.
-        comparison: the comparison.
-        line_to_paste: returns the line to paste for a change.
-    """
+    """Return the page, which suggests commands that compare under other settings."""
     from batchstat.cli.pasted import folder_flags
     from batchstat.render.command_lines import corpus_words
     from batchstat.render.html.pages import comparison_page
@@ -256,17 +242,7 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
 def _rows_to_compare(
     inputs: "Inputs", requested: "Sequence[StrategySpec]", training: "CurrentTraining", every: bool
 ) -> "Sequence[Row] | None":
-    """Return the strategies to compare with the current setup; None for the default ones.
-
-    Args:
-        inputs: the settings in force.
-        requested: the strategies of `--strategy`.
-        training: what is trained today; it may limit what can be compared with it.
-        every: whether `--all` adds every other strategy of batchstat's own.
-
-    Raises:
-        OptionError: strategies are asked for that cannot plan the recorded batches.
-    """
+    """Return the strategies to compare with the current setup; None for the default ones."""
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import can_regroup, default_strategies
 

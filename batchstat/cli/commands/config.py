@@ -75,7 +75,6 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as the configuration writes it, without quotes; of several, a list."""
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -122,9 +122,6 @@ def command(options: Options) -> None:
 def _recording_command(inputs: "Inputs") -> str:
     """Return the command with which the CI workflow records the training again, before it checks
     the recording; empty if the current setup was not recorded.
-
-    Raises:
-        InputError: a part of a program was recorded, which no command records again.
     """
     from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
 
@@ -148,10 +145,6 @@ def _recording_command(inputs: "Inputs") -> str:
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
     """Raise InputError if the tokenizer's maximum truncates much of the corpus: the user probably
     trains with another length, and has not named it. A length that is named is never questioned.
-
-    Args:
-        inputs: the settings in force.
-        row: the results of the current setup.
     """
     ratio, max_length = row.counts.truncated_ratio, row.request.settings.max_length
     if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
@@ -166,15 +159,9 @@ def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
 def _decided_values(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
     """Return the settings that nobody gave and that batchstat decided by the data, by their keys in
     the file: the batch size, and the max-length, where the tokenizer's maximum truncates samples.
-
-    They are written beside the limits, so that they stay the same when the data change. Empty for
-    a recording, as each recording brings its own settings.
-
-    Args:
-        inputs: the settings in force.
-        profile: the samples that are trained on.
-        row: the results of the current setup.
     """
+    # Written beside the limits, so that the settings stay the same when the data change. A
+    # recording brings its own.
     decided: dict[str, int] = {}
     if inputs.observed is not None:
         return decided
@@ -190,12 +177,7 @@ def _decided_values(inputs: "Inputs", profile: "Profile", row: "StrategyResult")
 
 
 def _say_current(inputs: "Inputs", changes: "Changes") -> None:
-    """Say of which setup the limits are, and which change of it would be faster.
-
-    Args:
-        inputs: the settings in force.
-        changes: the results of the current setup, and what would help.
-    """
+    """Say of which setup the limits are, and which change of it would be faster."""
     from batchstat.render.text import percent
 
     counts, label = changes.current.counts, changes.current.label
@@ -219,9 +201,6 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
 def _configuration_file() -> tuple[Path, str]:
     """Return the file to write the configuration to, and its contents so far: pyproject.toml if
     there is one, else batchstat.toml, which is new.
-
-    Raises:
-        InputError: a configuration exists already, or cannot be read.
     """
     from batchstat.cli.configuration import OWN_FILE, SHARED_FILE, find_here
 
@@ -237,18 +216,7 @@ def _configuration_file() -> tuple[Path, str]:
 def _write_configuration(
     path: Path, old_text: str, inputs: "Inputs", limits: "Limits", decided: "dict[str, int]"
 ) -> None:
-    """Append a table with the settings and the limits to the configuration file.
-
-    Args:
-        path: the file.
-        old_text: its contents so far.
-        inputs: the settings in force, each with its origin.
-        limits: name, limit and measured value of each.
-        decided: the settings that batchstat decided by the data.
-
-    Raises:
-        InputError: the file would not be TOML: its contents so far are not, or have such a table.
-    """
+    """Append a table with the settings and the limits to the configuration file."""
     import tomllib
 
     from batchstat.cli.configuration import SHARED_FILE

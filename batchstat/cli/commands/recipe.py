@@ -90,11 +90,10 @@ def _choose_strategy(
 ) -> "tuple[StrategySpec, Settings, Origin | None]":
     """Return the strategy of the recipe, its settings, and the comparison that recommends both;
     None instead of a comparison if none recommends them.
-
-    The strategy is that of `--strategy`; else what the comparison in the results folder recommends;
-    else a default. A message says where it is from, and warns if the command line changes settings
-    of the comparison.
     """
+    # The strategy is that of `--strategy`; else what the comparison in the results folder
+    # recommends; else a default. A message says where it is from, and warns if the command line
+    # changes settings of the comparison.
     from batchstat.cli.recommended import find_recommendation
     from batchstat.planning.strategies.spec import StrategySpec
 

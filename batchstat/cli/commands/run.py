@@ -131,12 +131,7 @@ def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None
 
 
 def _end_as(code: int) -> None:
-    """End this process as a command ended, so that a shell sees the same.
-
-    Args:
-        code: the exit code of the command; if a signal ended it, minus the signal's number: -15
-            for SIGTERM, which is 15.
-    """
+    """End this process as a command ended, so that a shell sees the same."""
     if code >= 0:
         raise SystemExit(code)
     number = -code

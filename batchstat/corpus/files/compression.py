@@ -45,11 +45,6 @@ class _Streams(InputStream):
     contain them.
 
     The standard library's own readers silently drop what follows a stream without being one.
-
-    Args:
-        raw: the file.
-        new_decompressor: returns a decompressor of `bz2` or `lzma` for one stream.
-        padding: byte that may fill the space between two streams; empty if there is none.
     """
 
     def __init__(self, raw: BinaryIO, new_decompressor: Callable[[], Any], padding: bytes) -> None:
@@ -84,7 +79,6 @@ class _Streams(InputStream):
 
 
 def _streams(new_decompressor: Callable[[], Any], padding: bytes) -> Callable[[BinaryIO], object]:
-    """Return a function that opens a file for `_CODECS`."""
     return lambda raw: io.BufferedReader(_Streams(raw, new_decompressor, padding), 1 << 20)
 
 

@@ -62,10 +62,6 @@ def saved_dataset_files(folder: Path, shown: str) -> list[str]:
 
     Returns no names if the folder was not written by it.
 
-    Args:
-        folder: the folder.
-        shown: its name in messages.
-
     Raises:
         InputError: the folder has several splits, no data files, or was changed since.
     """
@@ -103,14 +99,6 @@ def data_files(
     """Return those files of a folder, or of a glob pattern, that belong to a corpus, sorted.
 
     Results of batchstat do not, nor do files of a folder with an ending that is not in `ENDINGS`.
-
-    Args:
-        paths: all files in the folder, or that match the pattern.
-        shown: the folder or the pattern, as messages name it.
-        is_there: returns whether a file exists, whether or not it is among `paths`: results are
-            recognized by the files beside them.
-        on_warning: called with a finding if files with other endings are skipped.
-        is_pattern: whether `paths` match a pattern: then files of any ending are wanted.
 
     Raises:
         InputError: no file is left.

@@ -45,10 +45,7 @@ def joined_digest(digests: Sequence[str]) -> str:
 
 
 def _spans(first: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Divide the bytes from `first` to before `stop` into spans of `SPLIT_BYTES`.
-
-    If `stop` is 0, the size of the file is unknown: the one span has the whole file, of any size.
-    """
+    """Divide the bytes from `first` to before `stop` into spans of `SPLIT_BYTES`."""
     if stop == 0:
         yield 0, sys.maxsize
         return
@@ -69,11 +66,7 @@ def _digest(split: Split, first: int, stop: int) -> str:
 
 
 def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
-    """Hash the bytes of a file from `first` to before `stop`.
-
-    Returns:
-        Their SHA-256 in hexadecimal, and by how many bytes the file ends before `stop`.
-    """
+    """Hash the bytes of a file from `first` to before `stop`."""
     digest = hashlib.sha256()
     if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
         file.seek(first)
@@ -108,11 +101,9 @@ def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
 
 
 def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
-    """Yield the bytes outside a split that its counts depend on, as spans from first to stop.
-
-    A split ends where the last line, row group or number that begins in it ends; and its columns
-    are named at the start of the file, or in its footer.
-    """
+    """Yield the bytes outside a split that its counts depend on, as spans from first to stop."""
+    # A split ends where the last line, row group or number that begins in it ends; and its columns
+    # are named at the start of the file, or in its footer.
     size, stop = split.source.bytes, split.end
     # 16 bytes are enough to recognize every compression.
     if is_compressed(file.read(16)):

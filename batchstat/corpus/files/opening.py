@@ -35,19 +35,12 @@ _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended befo
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A source being read, or a split of one.
-
-    Attributes:
-        split: split being read; all of a compressed source is in its first split.
-        stream: the source's bytes, decompressed; the same object as `raw` if not compressed.
-        raw: the bytes as they are on disk.
-        hashing: stream below `raw` that hashes standard input; None for files.
-    """
+    """A source being read, or a split of one."""
 
     split: Split
-    stream: BinaryIO
-    raw: "io.BufferedReader[Any]"
-    hashing: Hashing | None = None
+    stream: BinaryIO  # the source's bytes, decompressed; the same object as `raw` if not compressed
+    raw: "io.BufferedReader[Any]"  # the bytes as they are on disk
+    hashing: Hashing | None = None  # stream below `raw` that hashes standard input; None for files
 
     @property
     def path(self) -> str:
@@ -97,11 +90,6 @@ def open_source(
     split: Split, standard_input: Rereadable | None = None, encoding: str | None = None
 ) -> Iterator[OpenSource]:
     """Open the source's bytes, decompressed if its first bytes say that they are compressed.
-
-    Args:
-        split: the source, or the part of it that is read.
-        standard_input: what is read if the source is standard input; by default Python's.
-        encoding: the encoding of a text file, which is read as UTF-8; None if it is in UTF-8.
 
     Raises:
         SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
@@ -194,7 +182,6 @@ def count_lines_before(split: Split) -> int:
 
 
 def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
-    """Open the bytes of a file as they are on disk, or at an address."""
     if not is_remote(path):
         return path.open("rb")
     # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
@@ -219,11 +206,7 @@ def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
 
 
 def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
-    """Return the decompressed bytes of a source; `raw` itself if it is not compressed.
-
-    Raises:
-        InputError: its name says that it is compressed, but it is not; or it holds no data.
-    """
+    """Return the decompressed bytes of a source; `raw` itself if it is not compressed."""
     unpacked = decompressed(raw)
     if unpacked is None and source.is_compressed_by_name:
         raise InputError(
@@ -237,7 +220,6 @@ def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
 
 
 def _as_utf8(source: Source, stream: BinaryIO, encoding: str | None) -> BinaryIO:
-    """Return a stream of a text file in UTF-8, whatever its encoding is."""
     if encoding is None or codecs.lookup(encoding).name == "utf-8":
         return stream
     return cast(BinaryIO, io.BufferedReader(Recoded(stream, encoding, source.shown), 1 << 20))

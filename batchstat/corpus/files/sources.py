@@ -112,11 +112,9 @@ def find_sources(
 
 
 def _with_numbers(sources: Iterable[Source]) -> Iterator[Source]:
-    """Yield the sources, with a number for addresses that would be shown alike in messages.
-
-    Addresses are shown without their query, which may be a secret: two that differ in it alone look
-    the same. The second one is shown with (2).
-    """
+    """Yield the sources, with a number for addresses that would be shown alike in messages."""
+    # Addresses are shown without their query, which may be a secret: two that differ in it alone
+    # look the same. The second one is shown with (2).
     # By what is shown of an address: all different addresses of which this is shown.
     shown_alike: dict[str, list[str]] = {}
     for source in sources:
@@ -154,11 +152,9 @@ def _sources_at(
 def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[Finding], object]
 ) -> Iterator[tuple[Source, bool]]:
-    """Yield the files at an address, and whether each is known to be empty.
-
-    The storage is asked once for a listing, which has the sizes and ETags of all files, so that a
-    corpus of many files does not need a request for each.
-    """
+    """Yield the files at an address, and whether each is known to be empty."""
+    # The storage is asked once for a listing, which has the sizes and ETags of all files, so that a
+    # corpus of many files does not need a request for each.
     location, full = as_path(address), full_address(address)
     address = as_shown(address)  # from here on, what messages may show of it
     from fsspec.core import url_to_fs
@@ -246,15 +242,7 @@ def _data_files_in_listing(
     address: str,
     on_warning: Callable[[Finding], object],
 ) -> list[str]:
-    """Return the names of the data files in a listing of a storage.
-
-    Args:
-        files: what the storage says of each file, by its name.
-        storage: the file system of fsspec.
-        folder: the folder that was listed; None if the files match a pattern.
-        address: what the user named, for messages.
-        on_warning: called with a finding if files are skipped.
-    """
+    """Return the names of the data files in a listing of a storage."""
     name_of: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
     folders = {parent for path in name_of for parent in path.parents}
 
@@ -278,10 +266,8 @@ def _data_files_in_listing(
 
 
 def _on_disk(path: Path, on_warning: Callable[[Finding], object]) -> Iterable[Path]:
-    """Return the files that a file, folder or glob pattern of this machine stands for.
-
-    Raises:
-        OSError: a folder cannot be read.
+    """Return the files that a file, folder or glob pattern of this machine stands for. Raises
+    OSError: a folder cannot be read.
     """
     shown = path.as_posix()
     is_folder = path.is_dir()
@@ -308,11 +294,7 @@ def _on_disk(path: Path, on_warning: Callable[[Finding], object]) -> Iterable[Pa
 
 
 def _source(path: Path, input_format: str | None) -> Source:
-    """Return a file of this machine, or standard input, as a source with its size and format.
-
-    Raises:
-        InputError: it does not exist, is not a regular file, or may not be read.
-    """
+    """Return a file of this machine, or standard input, as a source with its size and format."""
     shown = path.as_posix()
     file_format = input_format or ENDINGS.get(ending(path), "txt")
     # Size and digest of standard input, and the digest of a file, are known only once it is read.

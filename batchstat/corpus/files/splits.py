@@ -21,19 +21,11 @@ SPLIT_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Split:
-    """A source, or a range of its bytes: the lines or row groups that begin in this range.
-
-    Attributes:
-        source: the source.
-        first: first byte.
-        stop: one past the last byte; None for the end of the source.
-        folder: folder that a relative path starts from, for a worker on another machine; empty for
-            the current folder.
-    """
+    """A source, or a range of its bytes: the lines or row groups that begin in this range."""
 
     source: Source
     first: int = 0
-    stop: int | None = None
+    stop: int | None = None  # one past the last byte; None for the end of the source
     folder: str = field(default="", compare=False)
 
     @property

@@ -14,12 +14,7 @@ _RECODED_BYTES = 1 << 18
 
 
 class Hashing(InputStream):
-    """A stream that is hashed and counted as it is read.
-
-    Attributes:
-        sha256: hash of the bytes read so far.
-        bytes_read: their number.
-    """
+    """A stream that is hashed and counted as it is read."""
 
     def __init__(self, raw: "BinaryIO | Rereadable") -> None:
         self._raw, self.sha256, self.bytes_read = raw, hashlib.sha256(), 0

@@ -53,16 +53,7 @@ def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 def _with_columns(
     record: object, required: tuple[str, ...], make_columns: Callable[..., dict[str, Any]]
 ) -> object:
-    """Return a record with the columns that are made of its Alpaca keys.
-
-    Args:
-        record: an object of the file, or a `BadRecord`.
-        required: the Alpaca keys that must have a text; others may be missing or null.
-        make_columns: function that makes the columns from `instruction`, `input` and `output`.
-
-    Returns:
-        The record with these columns; a `BadRecord` if a key is missing or is not text.
-    """
+    """Return a record with the columns that are made of its Alpaca keys."""
     if not isinstance(record, dict):
         return record
     values = {key: record.get(key) for key in _KEYS}
@@ -77,19 +68,13 @@ def _with_columns(
 
 
 def _chat_column(instruction: str | None, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
-    """Return a column with the chat that LLaMA-Factory makes: a question and its answer.
-
-    The question is the instruction, and the input below it; either may be missing.
-    """
+    # The question is the instruction, and the input below it; either may be missing.
     question = "\n".join(filter(None, (instruction, input)))
     chat = [{"role": "user", "content": question}, {"role": "assistant", "content": output}]
     return {MESSAGES: chat}
 
 
 def _prompt_columns(instruction: str, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
-    """Return two columns: the prompt that axolotl makes in the words of Stanford Alpaca, and the
-    output as its completion. Without an input, the prompt lacks that part.
-    """
     parts = [f"{_TASK}{_CONTEXT if input else ''}{_WISH}", f"### Instruction:\n{instruction}"]
     parts += [f"### Input:\n{input}"] if input else []
     return {PROMPT: "\n\n".join([*parts, "### Response:\n"]), COMPLETION: output}

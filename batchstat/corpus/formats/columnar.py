@@ -67,13 +67,6 @@ def as_chunks(
 
     pyarrow trusts a file; here offsets, lengths and UTF-8 are checked before use.
 
-    Args:
-        batch: consecutive records of a table or file.
-        columns: the columns to read.
-        position: bytes of the file that are read after the batch.
-        count_before: function that returns how many records precede the split of the file; the
-            default, `int`, returns 0.
-
     Raises:
         ArrowInvalid: a column whose buffers contradict each other.
     """
@@ -101,9 +94,8 @@ def as_chunks(
 def _named_classes(labels: pa.Array, class_names: list[str]) -> pa.Array:
     """Return for each label, which is the number of a class, the name of the class; for a list of
     such numbers a list of names.
-
-    A number without a name, such as -1, becomes null.
     """
+    # A number without a name, such as -1, becomes null.
     if is_list(labels.type):
         named = [
             None if numbers is None else _names_of_list(numbers, class_names)
@@ -117,11 +109,8 @@ def _named_classes(labels: pa.Array, class_names: list[str]) -> pa.Array:
 
 
 def _names_of_list(numbers: list[int | None], class_names: list[str]) -> list[str]:
-    """Return the names of the classes in a list: their numbers, or 0 or 1 for each of all classes.
-
-    A list of three or more numbers that are 0 and 1 cannot be of classes, as one would be there
-    twice.
-    """
+    # A list of three or more numbers that are 0 and 1 cannot be of classes, as one would be there
+    # twice.
     if len(numbers) == len(class_names) > 2 and set(numbers) <= {0, 1}:
         return [name for name, one in zip(class_names, numbers, strict=True) if one]
     known = range(len(class_names))
@@ -129,11 +118,7 @@ def _names_of_list(numbers: list[int | None], class_names: list[str]) -> list[st
 
 
 def _checked(values: pa.Array) -> pa.Array:
-    """Return a column unchanged if it is valid, and as bytes if some of its texts are not UTF-8.
-
-    Raises:
-        ArrowInvalid: its buffers are damaged.
-    """
+    """Return a column unchanged if it is valid, and as bytes if some of its texts are not UTF-8."""
     try:
         values.validate(full=True)
         return values
@@ -153,11 +138,10 @@ def _checked(values: pa.Array) -> pa.Array:
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
-    """Return the names of all classes, in the order of the numbers that stand for them in a column.
-
-    The datasets library stores a class as a number, and the names in the metadata of the schema.
-    Returns no names for a column without numbers or without such metadata.
+    """Return the names of all classes, in the order of the numbers that stand for them in a
+    column.
     """
+    # The datasets library stores a class as a number, and the names in the metadata of the schema.
     try:
         metadata = json.loads((schema.metadata or {})[b"huggingface"])
         feature = metadata["info"]["features"][label]
@@ -180,10 +164,7 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
 
 
 def _texts_of_bytes(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) -> pa.Array:
-    """Return the column `name` as texts; null stays null.
-
-    A record that is not UTF-8 gets an empty text, and is added to `bad` by its index in `values`.
-    """
+    """Return the column `name` as texts; null stays null."""
     texts: list[str | None] = []
     for i, value in enumerate(values.to_pylist()):
         try:

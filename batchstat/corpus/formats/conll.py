@@ -98,7 +98,6 @@ def _chunk(opened: OpenSource, options: CorpusOptions, sentences: list[_Sentence
 
 
 def _form_column(rows: list[list[str]]) -> int:
-    """Return the column of the words: 1 behind the numbers of CoNLL-U, else 0."""
     has_numbers = all(len(row) >= _OF_CONLL_U and row[0][:1].isdecimal() for row in rows)
     return 1 if rows and has_numbers and "1" in {row[0] for row in rows} else 0
 

@@ -46,20 +46,9 @@ def read_tsv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 def _read_delimited(
     opened: OpenSource, options: CorpusOptions, dialect: Dialect
 ) -> Iterator[Chunk]:
-    """Yield the requested columns, one chunk at a time.
-
-    A blank line is a record without text; before the header it is ignored. A record with too few or
-    too many fields is bad.
-
-    Args:
-        opened: the file, or a split of it.
-        options: how it is read.
-        dialect: how its fields are written.
-
-    Raises:
-        InputError: a missing column, a header that cannot be parsed or has another separator, or a
-            quote that is never closed, which leaves no records.
-    """
+    """Yield the requested columns, one chunk at a time."""
+    # A blank line is a record without text; before the header it is ignored. A record with too few
+    # or too many fields is bad.
     if dialect.quoted:
         records = quoted_records(opened, dialect, options)
     else:
@@ -89,22 +78,12 @@ def _read_delimited(
 
 
 def _numbers_as_names(records: Records) -> list[str]:
-    """Return the column numbers as names, "0", "1" and so on: as many as the first record that is
-    neither blank nor bad has fields. Returns no names if there is no such record.
-    """
     widths = (len(row) for row in records.rows if row and not isinstance(row, BadRecord))
     return [str(number) for number in range(next(widths, 0))]
 
 
 def _take_header(path: str, records: Iterator[Records]) -> tuple[list[str], Iterator[Records]]:
-    """Take the header, the first record that is not blank, from the records of a file.
-
-    Returns:
-        The names of the columns, none for a file of blank lines; and the records below the header.
-
-    Raises:
-        InputError: the header is a bad record.
-    """
+    """Take the header, the first record that is not blank, from the records of a file."""
     for batch in records:
         for i, (line, fields) in enumerate(zip(batch.lines, batch.rows, strict=True)):
             if isinstance(fields, BadRecord):
@@ -121,9 +100,8 @@ def _take_header(path: str, records: Iterator[Records]) -> tuple[list[str], Iter
 def _chunk(
     opened: OpenSource, batch: Records, names: list[str], columns: Columns, dialect: Dialect
 ) -> Chunk:
-    """Return records as a chunk of the columns that are read; `names` are all columns of the file.
-
-    A record that is blank, bad, or has another number of fields is bad in the chunk.
+    """Return records as a chunk of the columns that are read; `names` are all columns of the
+    file.
     """
     rows: list[Any] = list(batch.rows)
     bad: dict[int, BadRecord] = {}
@@ -160,11 +138,7 @@ def _chunk(
 def _checked_separator(
     path: str, header: str, dialect: Dialect, records: Iterator[Records]
 ) -> Iterator[Records]:
-    """Return the records below a header of one column, unless another character separates them.
-
-    Raises:
-        InputError: another character is in the header, and as often in the first records.
-    """
+    """Return the records below a header of one column, unless another character separates them."""
     first = next(records, None)
     rows = [row for row in first.rows if row and not isinstance(row, BadRecord)] if first else []
     lines = [dialect.delimiter.join(row) for row in rows[:_LOOKED_AT]]

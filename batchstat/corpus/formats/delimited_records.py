@@ -27,15 +27,7 @@ _MOST_BYTES_OF_CHAR = 4
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the fields of a file are written.
-
-    Attributes:
-        delimiter: what separates them.
-        quoted: whether they may be quoted.
-        backslash: whether a backslash escapes a quote in a quoted field.
-        skips_blanks: whether blanks after a delimiter are no part of the field.
-        may_be_quoted: whether nobody said that they are not quoted.
-    """
+    """How the fields of a file are written."""
 
     delimiter: str
     quoted: bool
@@ -113,9 +105,6 @@ def quoted_records(
 
 
 def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None:
-    """Raise InputError for a first line of quoted fields with another separator between them, which
-    `csv` cannot parse.
-    """
     first = next(filter(str.strip, lines), "")
     # A text may have such quotes in it, which say nothing: the first field has to be quoted.
     for other in SEPARATORS if first.startswith('"') else ():
@@ -136,9 +125,8 @@ def other_separator(problem: str, separator: str) -> InputError:
 def _parse_together(lines: "_RecordLines", dialect: Dialect) -> Records:
     """Parse the lines that are left of those taken from the file, up to the first bad record or one
     that goes on after them.
-
-    The lines of the records that are returned then count as read. There may be no such records.
     """
+    # The lines of the records that are returned then count as read.
     lines_read_before, rows = lines.lines_read, list[Record]()
     # How many of these lines the records up to each one have, from the 0 before the first.
     line_counts = [0]
@@ -156,11 +144,7 @@ def _parse_singly(
     path: str, lines: "_RecordLines", dialect: Dialect
 ) -> Iterator[tuple[int, Record]]:
     """Yield each record that begins in the lines that are left, with the line on which it starts.
-
-    The last one may end in lines that are taken from the file for it.
-
-    Raises:
-        InputError: a quote that is never closed.
+    Raises InputError: a quote that is never closed.
     """
     reader = dialect.reader(lines)
     times_filled = lines.times_filled
@@ -198,11 +182,6 @@ class _RecordLines:
     Lines are taken from the file many at a time, and read one by one as an iterator, or skipped. A
     record of more than `MOST_RECORD_BYTES` is read up to the end of the line on which its last
     quote is closed, without holding it in memory; then `_LongRecordError` is raised.
-
-    Attributes:
-        lines_read: number of lines read or skipped so far.
-        has_backslash: whether the current record has a quote after a backslash.
-        times_filled: how many times lines were taken from the file.
     """
 
     def __init__(self, lines: Iterator[RawLines]) -> None:

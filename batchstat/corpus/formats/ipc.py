@@ -55,12 +55,6 @@ class _Streams(io.RawIOBase):
 
     pyarrow's reader of a stream reads the next message from wherever the file is. So messages are
     first looked at here, and the file then returns to their start.
-
-    Args:
-        file: the file, at the start of its first stream.
-        stop: where its last stream ends, in bytes.
-        path: its name in messages.
-        batch_count: number of record batches by the footer; None for streams without one.
     """
 
     def __init__(self, file: BinaryIO, stop: int, path: str, batch_count: int | None) -> None:
@@ -100,11 +94,7 @@ class _Streams(io.RawIOBase):
             )
 
     def _next_stream(self) -> Any:
-        """Return pyarrow's reader of the stream that begins here; None if no stream follows.
-
-        Raises:
-            SourceError: something follows that is not a stream with the same columns.
-        """
+        """Return pyarrow's reader of the stream that begins here; None if no stream follows."""
         begin = self._file.tell()
         if begin == self._stop:
             return None
@@ -128,13 +118,8 @@ class _Streams(io.RawIOBase):
         return reader
 
     def _check_next_batch(self) -> bool:
-        """Check the messages up to the next record batch of this stream, before pyarrow reads them.
-
-        Returns whether there is another batch. If so, the file is back where it was, as pyarrow
-        reads the same messages. If not, the file is after the end of the stream.
-
-        Raises:
-            SourceError: a message is damaged, cut short, or claims to decompress to too much.
+        """Check the messages up to the next record batch of this stream, before pyarrow reads
+        them.
         """
         begin = self._file.tell()
         try:
@@ -156,11 +141,9 @@ class _Streams(io.RawIOBase):
         return False
 
     def _read_message(self) -> "_Message | None":
-        """Parse the message that begins here; return None at the end of the stream.
-
-        A message has a mark, the size of its metadata, the metadata, and a body. Where the size is
-        0, the stream ends.
-        """
+        """Parse the message that begins here; return None at the end of the stream."""
+        # A message has a mark, the size of its metadata, the metadata, and a body. Where the size
+        # is 0, the stream ends.
         head = self.read(4)  # the mark, or the size where there is no mark
         # A file needs no mark of its stream's end: its footer says how many batches there are.
         if not head and self._batch_count is not None:
@@ -185,19 +168,11 @@ class _Streams(io.RawIOBase):
 
 @dataclass(frozen=True)
 class _Message:
-    """A message of a stream.
-
-    Attributes:
-        kind: `_DICTIONARY`, `_BATCH`, or another one without buffers.
-        body_bytes: bytes of its body.
-        unpacked_bytes: bytes of the body's buffers once they are decompressed; 0 if the body is not
-            compressed.
-        end: where the message ends in the file.
-    """
+    """A message of a stream."""
 
     kind: int
-    body_bytes: int
-    unpacked_bytes: int
+    body_bytes: int  # bytes of its body
+    unpacked_bytes: int  # bytes of the body's buffers once they are decompressed
     end: int
 
     @classmethod

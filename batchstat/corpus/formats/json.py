@@ -30,11 +30,6 @@ def read_json(
     The array is the file, or where `options.records` says. A single object is read where it is a
     table as pandas' `DataFrame.to_json()` writes it.
 
-    Args:
-        opened: the file.
-        options: how it is read.
-        convert: function that returns, for each record, the record whose columns are read.
-
     Raises:
         InputError: no array of objects; JSON that is malformed or ends early, or bytes that are
             not UTF-8, after which the start of the next record cannot be found.
@@ -63,11 +58,7 @@ def _records_of_chunk(records: Iterable[SizedRecord]) -> Iterator[object]:
 
 
 def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[SizedRecord]:
-    """Yield the records at a path in a file, each with how many characters it has.
-
-    Raises:
-        InputError: there are none, or the file goes on after its value.
-    """
+    """Yield the records at a path in a file, each with how many characters it has."""
     steps = steps_of(records or EACH)
     # The keys before the first list, and the steps from one of its elements.
     keys, within = steps[: steps.index(EACH)], steps[steps.index(EACH) + 1 :]
@@ -98,11 +89,7 @@ def _within(path: str, elements: Iterable[SizedRecord], steps: list[str]) -> Ite
 
 
 def _enter(path: str, text: JsonText, keys: list[str]) -> None:
-    """Move to the list, or the object, whose elements are read.
-
-    Raises:
-        InputError: a key is not there, or its value is neither.
-    """
+    """Move to the list, or the object, whose elements are read."""
     for key in keys:
         names: list[str] = []
         _open_mark(path, text, "{", f"has no {key!r}")
@@ -117,7 +104,6 @@ def _enter(path: str, text: JsonText, keys: list[str]) -> None:
 
 
 def _open_mark(path: str, text: JsonText, marks: str, otherwise: str) -> None:
-    """Move to the bracket or brace that begins a value, which is one of `marks`."""
     mark = text.mark()
     if not mark or mark not in marks:
         kind = {"[": "a list", "{": "an object", '"': "a text", "": "empty"}.get(mark, "a number")
@@ -182,7 +168,6 @@ def _elements(path: str, text: JsonText) -> Iterator[SizedRecord]:
 
 @contextmanager
 def _located(place: object, text: JsonText) -> Iterator[None]:
-    """Turn what parsing raises into an InputError that names the place."""
     try:
         yield
     except (ValueError, RecursionError) as error:

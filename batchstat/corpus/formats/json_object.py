@@ -22,10 +22,6 @@ def records_of_object(path: str, text: str) -> Iterator[SizedRecord]:
     """Return the rows of a table that `DataFrame.to_json()` wrote: an object of columns, each an
     object with the values by the numbers of the rows.
 
-    Args:
-        path: the file, as messages name it.
-        text: all of it, which begins with a brace.
-
     Raises:
         InputError: malformed JSON; lines of JSON; or another object, with the option that reads it.
     """

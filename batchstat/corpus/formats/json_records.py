@@ -44,10 +44,6 @@ class RecordCollector:
 
         If the iterator raises an `InputError`, the chunk has the records before it, and the error
         is raised after the chunk.
-
-        Args:
-            records: values as parsed from JSON, or a `BadRecord` for one that cannot be parsed.
-            lines: line on which each record starts; None in files without lines.
         """
         iterator, later_records = iter(records), list[object]()
         error = None
@@ -69,14 +65,12 @@ class RecordCollector:
             raise error
 
     def _as_object(self, record: object) -> object:
-        """Return a record as an object, with the columns that are inside of its objects."""
         record = record if isinstance(record, dict) else as_record(record)
         return with_nested(record, self._nested) if self._nested else record
 
     def _add_all_if_complete(self, records: list[Any]) -> bool:
-        """Add records together, which is fast, if all are objects that have the required columns.
-
-        Returns whether they were added: if one of them lacks a column, none is.
+        """Add records together, which is fast, if all are objects that have the required
+        columns.
         """
         if self._nested or set(map(type, records)) != {dict}:
             records = list(map(self._as_object, records))
@@ -109,10 +103,7 @@ class RecordCollector:
         self._records.append(good_record)
 
     def _missing_column(self, record: dict[str, object]) -> str:
-        """Return the message for a record that lacks a required column; empty if it has all.
-
-        Before that, the record chooses the columns if none did yet, and it can.
-        """
+        """Return the message for a record that lacks a required column; empty if it has all."""
         labels = self._options.label_column
         self._label_seen = self._label_seen or any(label in record for label in labels)
         self.choose_columns_by(record)
@@ -182,13 +173,7 @@ class RecordCollector:
 
 
 def reason_of(error: Exception, unit: str = "column", first: int = 1) -> str:
-    """Return why JSON cannot be parsed, and where.
-
-    Args:
-        error: what the parser raised.
-        unit: what the message calls the position: `column` of a line, or `character` of a file.
-        first: position of the first character of the parsed text.
-    """
+    """Return why JSON cannot be parsed, and where."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, json.JSONDecodeError):

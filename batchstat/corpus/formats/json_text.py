@@ -19,12 +19,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 
 
 class JsonText:
-    """A place in the text of a JSON file.
-
-    Attributes:
-        at: the place, in the text that is in memory.
-        before: characters of the file before that text.
-    """
+    """A place in the text of a JSON file."""
 
     def __init__(self, opened: OpenSource) -> None:
         """Begin at the start of a file, behind its byte-order mark."""
@@ -137,10 +132,6 @@ class JsonText:
 
 
 def _may_be_cut(error: Exception, text: str) -> bool:
-    """Return whether an element may have failed to parse because the text read so far ends in it.
-
-    If so, it may parse once more of the file is read.
-    """
     if not isinstance(error, json.JSONDecodeError):
         return False
     # A string or an escape that is cut: the error is where it begins, maybe far from the end.
@@ -169,7 +160,6 @@ def _decoded(opened: OpenSource) -> Iterator[str]:
 
 
 def _skip_space(text: str, at: int) -> int:
-    """Return the first position from `at` on that does not hold whitespace of JSON."""
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at

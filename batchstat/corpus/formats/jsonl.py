@@ -27,15 +27,7 @@ def read_jsonl(
     options: CorpusOptions,
     convert: Callable[[object], object] = lambda record: record,
 ) -> Iterator[Chunk]:
-    """Yield the columns of the object on each line; a blank line is an empty record.
-
-    Args:
-        opened: the file, or a split of it.
-        options: how it is read.
-        convert: function that returns, for each line's value, the record whose columns are read.
-            If one is passed, the file must be read whole: it is not applied to the records of the
-            head, by which a later split chooses its columns.
-    """
+    """Yield the columns of the object on each line; a blank line is an empty record."""
     collector = RecordCollector(opened, options)
     steps = () if options.records is None else steps_of(options.records)
     # A later split reads the columns that the first one does: those that the first good record of
@@ -62,7 +54,6 @@ def read_jsonl(
 
 
 def _at(steps: Sequence[str], record: object) -> Iterable[object]:
-    """Return the records at some steps from the value of a line; a bad one as it is."""
     return [record] if isinstance(record, BadRecord) or not steps else expanded(record, steps)
 
 
@@ -79,11 +70,11 @@ def _refuse_one_value(path: str, lines: Lines, records: Sequence[object]) -> Non
 
 
 def _parse_lines(lines: Lines) -> list[object]:
-    """Parse lines as `_parse_line` does, but faster: duplicate keys are looked for in all at once.
-
-    Of a key that appears twice in an object, the parsed record has only one. So there is no
-    such key if the lines have exactly two quotes for each string of their parsed records.
+    """Parse lines as `_parse_line` does, but faster: duplicate keys are looked for in all at
+    once.
     """
+    # Of a key that appears twice in an object, the parsed record has only one. So there is no such
+    # key if the lines have exactly two quotes for each string of their parsed records.
     records: list[object] = []
     # The values of the lines that the fast scanner can parse, and the indices of the other lines.
     scanned: list[object] = []
@@ -126,10 +117,7 @@ def _parse_line(line: str) -> object:
 
 
 def _count_quotes(texts: pa.LargeStringArray) -> int:
-    """Count the quotes that begin or end a string in texts that are valid JSON.
-
-    These are all quotes but the escaped ones.
-    """
+    """Count the quotes that begin or end a string in texts that are valid JSON."""
     _validity, _offsets, data = texts.buffers()  # data: the UTF-8 of all texts; None if empty
     octets = np.frombuffer(b"" if data is None else data, np.uint8)
     backslashes = np.flatnonzero(octets == ord("\\"))  # their positions in `octets`
@@ -145,11 +133,10 @@ def _count_quotes(texts: pa.LargeStringArray) -> int:
 
 
 def _count_strings(values: Iterable[object]) -> int:
-    """Count the strings in JSON values at any depth, keys included.
-
-    A list that begins with a number is passed over without looking for strings in it, which is fast
-    for lists of token ids. If it has strings, the count is too small, which `_parse_lines` notices.
-    """
+    """Count the strings in JSON values at any depth, keys included."""
+    # A list that begins with a number is passed over without looking for strings in it, which is
+    # fast for lists of token ids. If it has strings, the count is too small, which `_parse_lines`
+    # notices.
     count = 0
     # In the first round, `values` are those at the top; in each other, those one level deeper.
     while values := list(values):

@@ -33,13 +33,7 @@ _DECODED_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class CheckedParquet:
-    """A Parquet file that pyarrow can read, and that is one file.
-
-    Attributes:
-        file: the file as pyarrow opened it. Do not ask it for metadata of columns: see
-            `batchstat.corpus.formats.parquet_footer`.
-        chunks: the columns of each row group.
-    """
+    """A Parquet file that pyarrow can read, and that is one file."""
 
     file: pq.ParquetFile
     chunks: list[list[ColumnChunk]]
@@ -65,11 +59,6 @@ class CheckedParquet:
 
         A dictionary of a few bytes may stand for gigabytes of text. Where that is possible, fewer
         records are read at once, and combined afterwards.
-
-        Args:
-            file: the file itself, to look at its dictionaries.
-            groups: indices of the row groups.
-            columns: names of the columns that are read.
         """
         meta = self.file.metadata
         file_bytes: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
@@ -143,20 +132,11 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
 
 
 def _combine(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return batches as one, or as several if a column has more than the 2 GiB of text that 32-bit
-    offsets reach; none for no batches.
-    """
     return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
 
 def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str]) -> int:
-    """Return how many records of a row group surely fit in `_DECODED_BYTES`; at least 1.
-
-    Args:
-        chunks: all columns of the row group.
-        file: the file.
-        columns: names of the columns that are read.
-    """
+    """Return how many records of a row group surely fit in `_DECODED_BYTES`; at least 1."""
     most_bytes = 1  # that a single value can have
     for chunk in chunks:
         # The path of a field of a struct or list goes on after the name of the column.
@@ -174,12 +154,10 @@ def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
 
 
 def _dictionary_bytes(file: BinaryIO, begin: int) -> int:
-    """Return the decompressed bytes of a column chunk's dictionary; 0 if it has none.
-
-    The dictionary is the first page of the column chunk, which starts at byte `begin`. The header
-    of a page is a Thrift struct, whose first fields are the kind of the page and its decompressed
-    size.
-    """
+    """Return the decompressed bytes of a column chunk's dictionary; 0 if it has none."""
+    # The dictionary is the first page of the column chunk, which starts at byte `begin`. The header
+    # of a page is a Thrift struct, whose first fields are the kind of the page and its decompressed
+    # size.
     file.seek(begin)
     header = Decoder(file.read(_HEADER_BYTES))
     try:

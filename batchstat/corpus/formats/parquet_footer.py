@@ -19,24 +19,14 @@ _LONG_LIST = 15
 
 
 class ColumnChunk(NamedTuple):
-    """One column of one row group.
-
-    Attributes:
-        path: names from the outermost column to this field, separated by dots.
-        is_binary: whether its values are texts or bytes, without a fixed size.
-        repeats: whether a value may repeat the one before it (DELTA_BYTE_ARRAY).
-        begin: where its pages begin, in bytes from the start of the file; 0 if that is unknown.
-        bytes: bytes of its pages.
-        decompressed: bytes of its pages once they are decompressed.
-        values: number of its values; those inside of lists are counted one by one.
-    """
+    """One column of one row group."""
 
     path: str
-    is_binary: bool
+    is_binary: bool  # whether its values are texts or bytes, without a fixed size
     repeats: bool
-    begin: int
-    bytes: int
-    decompressed: int
+    begin: int  # where its pages begin, in bytes from the start of the file; 0 if that is unknown
+    bytes: int  # bytes of its pages
+    decompressed: int  # bytes of its pages once they are decompressed
     values: int
 
 
@@ -72,10 +62,8 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
 
 
 def _column_chunk(metadata: dict[int, Any]) -> ColumnChunk:
-    """Return a column chunk from its ColumnMetaData, whose fields have their ids in parquet.thrift.
-
-    These are 1 type, 2 encodings, 3 path, 5 number of values, 6 decompressed bytes, 7 bytes, 9
-    where the data pages begin, 11 where the page of the dictionary begins.
+    """Return a column chunk from its ColumnMetaData, whose fields have their ids in
+    parquet.thrift.
     """
     data_begin, dictionary_begin = metadata.get(9, 0), metadata.get(11, 0)  # 0: there is none
     for number in (data_begin, dictionary_begin, metadata[5], metadata[6], metadata[7]):
@@ -92,7 +80,6 @@ def _column_chunk(metadata: dict[int, Any]) -> ColumnChunk:
 
 
 def _checked_size(number: Any) -> int:
-    """Return a size, a number or a place in the file. Raise ValueError if it cannot be one."""
     if type(number) is not int or number < 0:
         raise ValueError(f"its footer is damaged (a size or a place is {number!r:.40})")
     return number
@@ -183,6 +170,5 @@ class Decoder:
         raise ValueError("its footer is damaged (a number has more than 64 bits)")
 
     def _zigzag(self) -> int:
-        """Return a number with a sign: 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
         number = self._varint()
         return (number >> 1) ^ -(number & 1)

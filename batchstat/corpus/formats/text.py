@@ -47,10 +47,9 @@ _LEAST_ROWS = 5
 def _looks_like(lines: list[str], source: Source) -> str:
     """Return what else than lines of text the start of a file looks like, and the option that reads
     it; empty if it does not.
-
-    The name of a file may say that it is text, but lines of a word and its tags, or of labels, are
-    no samples.
     """
+    # The name of a file may say that it is text, but lines of a word and its tags, or of labels,
+    # are no samples.
     filled = [line for line in lines if line.strip()]
     if not filled:
         return ""

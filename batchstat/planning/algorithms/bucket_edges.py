@@ -83,18 +83,11 @@ def _add_bucket(
 ) -> tuple[list[float], list[int]]:
     """Return, for j = 0 … n_distinct, the least cost of the first j distinct lengths with one more
     bucket than `best` has, and the length index at which that last bucket begins.
-
-    A last bucket of lengths i to j − 1 costs `best[i] + x × (samples_before[j] −
-    samples_before[i])`, where x is the cost of its edge. For each i that is a line in x, which
-    falls faster the higher i is; the best i has the lowest line at x. Since x rises with j, a line
-    that a later one has undercut is never the lowest again.
-
-    Args:
-        best: (n_distinct + 1,) the least cost of the first i lengths so far.
-        samples_before: (n_distinct + 1,) samples of the first i lengths.
-        costs: (n_distinct,) cost of each length as an edge.
-        least: fewest samples per bucket.
     """
+    # A last bucket of lengths i to j − 1 costs `best[i] + x × (samples_before[j] −
+    # samples_before[i])`, where x is the cost of its edge. For each i that is a line in x, which
+    # falls faster the higher i is; the best i has the lowest line at x. Since x rises with j, a
+    # line that a later one has undercut is never the lowest again.
     least_costs: list[float] = [0, *([np.inf] * len(costs))]
     begins = [0] * (len(costs) + 1)
     # The i of the lines that are the lowest somewhere from the current x on, in that sequence.
@@ -121,17 +114,12 @@ def _add_bucket(
 
 
 def _height(best: Sequence[float], samples_before: Sequence[int], i: int, x: float) -> float:
-    """Return how high line i is at x, without what all lines have in common there."""
     return best[i] - x * samples_before[i]
 
 
 def _never_lowest(
     best: Sequence[float], samples_before: Sequence[int], h: int, i: int, k: int
 ) -> bool:
-    """Return whether line i is nowhere below both line h and line k; of h, i and k, each falls
-    faster than the one before. It is the lowest from where it crosses h to where k crosses it:
-    nowhere, if the second crossing comes first.
-    """
     # Lines cross at (difference of `best`) / (difference of `samples_before`). Two such fractions
     # are compared without dividing: a / b >= c / d where a × d >= c × b.
     return (best[i] - best[h]) * (samples_before[k] - samples_before[i]) >= (best[k] - best[i]) * (
@@ -183,12 +171,6 @@ def check_edges(
 ) -> None:
     """Raise OptionError if the parameters for bucket edges are wrong, or edges are set and their
     number, too.
-
-    Args:
-        rule: must be one of `RULES`.
-        edges_set: the name of the parameter for edges, and its value: above 0 and rising, or empty.
-        buckets_set: the name of the parameter for the number of buckets, and its value; None if it
-            is not set, as it must be where edges are.
     """
     one_of("rule", rule, RULES)
     (edges_name, edges), (buckets_name, buckets) = edges_set, buckets_set
@@ -317,12 +299,6 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:
     """Move the thresholds of all climbs side by side, one of each climb in a step. Returns
     (buckets + 1,) the row of `ends` whose buckets differed least in cost, in any step.
-
-    Args:
-        ends: (climbs, buckets + 1) index of the last length of each bucket, after a first column of
-            −1; the first and the last column never move. Overwritten.
-        samples_before: (n_lengths + 1,) samples of shorter lengths than each.
-        costs: (n_lengths,) the cost of a sample where each length is the edge.
     """
     climbs = np.arange(len(ends))
     best: Ints = ends[0].copy()

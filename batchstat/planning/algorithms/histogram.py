@@ -149,5 +149,4 @@ class RowRuns:
 
     @cached_property
     def _offsets(self) -> Ints:
-        """(n_runs + 1,) the first row of each run, and the number of all rows."""
         return offsets_from_sizes(self.counts)

@@ -89,19 +89,12 @@ class Packing(NamedTuple):
 
 
 class _OpenRows(NamedTuple):
-    """Consecutive rows with the same room left, and with the same number of samples.
+    """Consecutive rows with the same room left, and with the same number of samples."""
 
-    Attributes:
-        first: the first row.
-        n_rows: number of rows.
-        room: tokens that still fit into each row.
-        samples: samples in each row.
-    """
-
-    first: int
-    n_rows: int
-    room: int
-    samples: int
+    first: int  # the first row
+    n_rows: int  # number of rows
+    room: int  # tokens that still fit into each row
+    samples: int  # samples in each row
 
 
 def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
@@ -205,13 +198,8 @@ def _best_fit(
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Pack samples of `sizes`, descending, each with its count, by best fit. Yields runs: samples
     of one size in consecutive rows, the same number in each.
-
-    Rows with the same room and number of samples are kept together and are filled together.
-
-    Yields:
-        The first row, the number of rows, the samples that each gets, the samples that each had
-        before, and the index of the size.
     """
+    # Rows with the same room and number of samples are kept together and are filled together.
     # By their room; of those with the same room, the ones at the front are filled first.
     queues: dict[int, deque[_OpenRows]] = {}
     rooms: list[int] = []  # the keys of `queues`, rising

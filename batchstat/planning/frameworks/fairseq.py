@@ -55,16 +55,13 @@ class Fairseq(Strategy):
         return self.batch_rows(window, order, offsets)
 
     def _batch_offsets(self, padded: Ints) -> list[int]:
-        """Return the offsets of batches of ascending lengths, as fairseq's batch_by_size cuts them.
-
-        The open batch grows sample by sample. Its settled part has an allowed size (below the
-        multiple, or a multiple); the samples after that wait until the size is allowed again. Once
-        a sample would exceed the budget, the settled part is a batch, and the waiting samples begin
-        the next one.
-
-        Args:
-            padded: (n,) widths of the samples, ascending: the last of a batch is its longest.
+        """Return the offsets of batches of ascending lengths, as fairseq's batch_by_size cuts
+        them.
         """
+        # The open batch grows sample by sample. Its settled part has an allowed size (below the
+        # multiple, or a multiple); the samples after that wait until the size is allowed again.
+        # Once a sample would exceed the budget, the settled part is a batch, and the waiting
+        # samples begin the next one.
         max_samples, multiple = self.max_samples or MAX_INT, self.required_batch_size_multiple
         offsets = [0]
         settled_end = 0

@@ -141,9 +141,6 @@ class _Buffer:
         self.n_arrived = end
 
     def _is_full(self, samples: int, longest: int) -> bool:
-        """Return whether a batch, or a bucket, of so many samples is full: one more sample as long
-        as its longest would exceed the budget, or the samples reach their limit.
-        """
         exceeds_budget = (samples + 1) * longest > self.settings.tokens_per_batch
         return exceeds_budget or samples >= self.max_samples
 
@@ -193,7 +190,6 @@ class _Buffer:
 
 
 def _random_numbers(rng: np.random.Generator) -> Iterator[float]:
-    """Yield random numbers in [0, 1), indefinitely."""
     while True:
         # Many at a time: a call of NumPy takes much longer than a number.
         yield from rng.random(4096).tolist()

@@ -113,9 +113,6 @@ class LlamaFactory(ShuffledRows):
         return pack_groups(lengths, firsts, pack_group)
 
     def _cut_blocks(self, lengths: Ints) -> PackedSamples:
-        """Lay a group of samples end to end and cut rows of `max_length` from them. The tokens
-        after the last whole row are dropped.
-        """
         begins = np.cumsum(lengths, dtype=np.int64) - lengths
         # Tokens of all whole rows.
         n_tokens = int(lengths.sum()) // self.max_length * self.max_length
@@ -124,11 +121,8 @@ class LlamaFactory(ShuffledRows):
         return wrap(kept_lengths, self.max_length)
 
     def _fill_knapsacks(self, lengths: Ints) -> PackedSamples:
-        """Pack a group of samples, longest first, each into the first row that has room.
-
-        Filling one row after the other, each with the longest that fits, is first fit decreasing.
-        Source: greedy_knapsack of src/llamafactory/data/processor/processor_utils.py.
-        """
+        # Filling one row after the other, each with the longest that fits, is first fit decreasing.
+        # Source: greedy_knapsack of src/llamafactory/data/processor/processor_utils.py.
         # Sorted from the back, so that of equal lengths the latest comes first.
         order = len(lengths) - 1 - longest_first(lengths[::-1])
         falling = lengths[order]

@@ -113,11 +113,10 @@ class LlmFoundry(Strategy):
         """Return how many samples are packed at a time under packing_ratio: auto. Rising numbers
         are tried on the first samples, and the last one is taken with which no row still waits at
         the end; None if that is the batch size, with which nothing is packed.
-
-        Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
-        to max_length / 100, with one decimal, on the samples of 100 batches of the largest; rows
-        that wait are not limited.
         """
+        # Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
+        # to max_length / 100, with one decimal, on the samples of 100 batches of the largest; rows
+        # that wait are not limited.
         ratios = np.round(10 * np.linspace(1, self.max_length / 100, 20)) / 10
         numbers = list(dict.fromkeys(int(ratio * self.batch_size) for ratio in ratios))
         first_lengths = lengths[: 100 * numbers[-1]].tolist()
@@ -143,12 +142,6 @@ class LlmFoundry(Strategy):
     ) -> Iterator[list[_Row]]:
         """Yield the rows of each batch, fullest first. Rows beyond `batch_size` wait for the next
         batch of the same worker.
-
-        Args:
-            lengths: tokens of the samples.
-            at_once: samples that are packed together.
-            max_waiting: rows that may wait, the fullest of them; None for all.
-            workers: the DataLoader's processes, which get the batches in turn.
         """
         # The rows that wait, of each worker that gets a batch.
         waiting: list[list[_Row]] = [[] for _ in range(min(workers, len(lengths)))]
@@ -169,17 +162,10 @@ class LlmFoundry(Strategy):
 def _fill_rows(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: int) -> list[_Row]:
     """Return `rows` with samples added to them, fullest first; equally full ones in the sequence in
     which they changed.
-
-    Samples come longest first, each into the first row that has room. Once only as many are left as
-    the batch lacks rows, each gets a row of its own. Source: BinPackCollator of
-    llmfoundry/data/packing.py.
-
-    Args:
-        rows: the rows that waited.
-        samples: each as a row of its own.
-        wanted: rows of a batch.
-        capacity: tokens that a row may hold.
     """
+    # Samples come longest first, each into the first row that has room. Once only as many are left
+    # as the batch lacks rows, each gets a row of its own. Source: BinPackCollator of
+    # llmfoundry/data/packing.py.
     rows = list(rows)
     n_left = len(samples)
     for tokens, sample in sorted(samples, key=lambda each: each[0], reverse=True):

@@ -19,12 +19,7 @@ from batchstat.planning.strategies.packed import PackedSamples, check_longest
 
 @dataclass(frozen=True, kw_only=True)
 class PackedRows(Strategy):
-    """Rows packed in the sequence of the corpus, which are then batched.
-
-    Attributes:
-        name: the strategy's name, for messages.
-        max_length: tokens that a sample may have.
-    """
+    """Rows packed in the sequence of the corpus, which are then batched."""
 
     in_short: ClassVar[str] = "several per row"
     order: ClassVar[str | None] = "file"
@@ -34,11 +29,11 @@ class PackedRows(Strategy):
     packs_rows: ClassVar[bool] = True
     needs_epoch: ClassVar[bool] = True
     samples_per_second: ClassVar[int] = 100_000
-    name: ClassVar[str]
+    name: ClassVar[str]  # the strategy's name, for messages
     # `read_ahead` limits what is packed together, not what is batched.
     window_size = None
 
-    max_length: int
+    max_length: int  # tokens that a sample may have
 
     @property
     def lays_rows_end_to_end(self) -> bool:
@@ -114,19 +109,14 @@ class PackedRows(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffledRows(PackedRows):
-    """Rows shuffled as torch does, `batch_size` per batch, divided as accelerate does.
-
-    Attributes:
-        batch_size: rows per batch.
-        world_size: number of ranks, among which the rows are divided.
-    """
+    """Rows shuffled as torch does, `batch_size` per batch, divided as accelerate does."""
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 8
     packed_by: ClassVar[str] = "packing"
 
-    batch_size: int
-    world_size: int = 1
+    batch_size: int  # rows per batch
+    world_size: int = 1  # number of ranks, among which the rows are divided
 
     def repeats_samples(self, settings: ResolvedSettings) -> bool:  # noqa: ARG002
         """Return whether rows are repeated for the ranks."""
@@ -163,7 +153,4 @@ class ShuffledRows(PackedRows):
 
 
 def _begins(lengths: Ints, starts: Ints | None) -> Ints:
-    """Return (n_samples,) where each sample begins among (n,) samples or parts: a sample of several
-    parts counts once. The starts [0, 0, 512, 0] give [0, 1, 3].
-    """
     return np.arange(len(lengths)) if starts is None else np.flatnonzero(starts == 0)

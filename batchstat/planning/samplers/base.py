@@ -14,16 +14,14 @@ class Sampler(ABC):
     """A choice of an epoch's samples, and how often each comes: a function of (seed, epoch), so the
     same on every rank and different in every epoch.
 
-    Attributes:
-        has_sequence: whether the order of the drawn samples is part of the sampler; else the
-            `order` setting decides it.
-        draws_by_chance: whether classes are drawn at random, so that their counts differ by chance.
-
     Raises:
         OptionError: a number out of range or not whole.
     """
 
+    # Whether the order of the drawn samples is part of the sampler; else the `order` setting
+    # decides it.
     has_sequence: ClassVar[bool] = False
+    # Whether classes are drawn at random, so that their counts differ by chance.
     draws_by_chance: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

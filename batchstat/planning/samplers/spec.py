@@ -92,7 +92,6 @@ def _split_weights(parameters: str) -> tuple[dict[str, float], str]:
 
 
 def _cut_at_parameter(text: str) -> tuple[str, str]:
-    """Return the text before the next `,length=` or `,even=`, and what follows that comma."""
     keys = [field.name for field in fields(Weights)]
     begins = [begin for key in keys if (begin := text.find(f",{key}=")) >= 0]
     end = min(begins, default=len(text))

@@ -100,7 +100,6 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
 
 
 def _raw(n: int, seed: int) -> npt.NDArray[np.uint64]:
-    """Return the first n numbers of 32 bits of torch's generator after `manual_seed(seed)`."""
     generator = np.random.MT19937()
     generator._legacy_seeding(seed & 0xFFFFFFFF)
     raw: npt.NDArray[np.uint64] = generator.random_raw(n)
@@ -108,7 +107,6 @@ def _raw(n: int, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def _uniform(n: int, seed: int) -> Floats:
-    """Return (n,) doubles in [0, 1) from the lower 53 of 64 bits each."""
     raw = _raw(2 * n, seed)
     bits = (raw[0::2] << np.uint64(32)) | raw[1::2]
     doubles: Floats = (bits & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53

@@ -23,56 +23,47 @@ NOT_PACKED = "off"
 class Strategy(ABC):
     """A way of batching: turns the lengths of one window into a `BatchPlan`.
 
-    Attributes:
-        pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens,
-            before any budget is applied.
-        drop_last: whether something is dropped where the epoch's last batch could hold more: that
-            batch, unless it was sorted, and then as many samples or a batch of any length.
-        in_short: what the strategy does, in a few words.
-        own_parameters: names of parameters that are not taken from the shared settings.
-        usual_batch_size: `batch_size` where nobody gives one; None for that of the settings.
-        order: the order of samples that belongs to the strategy; None for that of the settings.
-        shuffles_as: the order to which its batches amount, if it shuffles what `order` does not.
-        distribute: how batches reach the ranks, if that belongs to the strategy; None for the
-            settings'.
-        remainder: what becomes of batches that do not divide evenly over the ranks, likewise.
-        loss: how its framework makes the losses of tokens that of a step, by name.
-        packs_rows: whether a row may hold several samples, which attention must keep apart.
-        packed_by: the parameter without which a framework does not pack; empty if there is none.
-        drops_per: what it drops the end of, such as `bucket`; empty for the epoch.
-        unpacked: the strategy that its name means without that parameter.
-        needs_epoch: whether a window alone does not determine its batches.
-        is_given: whether its batches were made elsewhere.
-        takes_sampler: whether people can give the framework batches of their own, in a script.
-        uses_wait: whether its batches depend on where ranks wait for each other.
-        varies_steps: whether its steps have different numbers of batches.
-        samples_per_second: samples that it plans, and that are measured, in a second on one core,
-            to the order of magnitude: what there is time for.
-
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
     """
 
-    in_short: ClassVar[str] = ""
+    in_short: ClassVar[str] = ""  # what the strategy does, in a few words
+    # Names of parameters that are not taken from the shared settings.
     own_parameters: ClassVar[tuple[str, ...]] = ()
+    # `batch_size` where nobody gives one; None for that of the settings.
     usual_batch_size: ClassVar[int | None] = None
+    # The order of samples that belongs to the strategy; None for that of the settings.
     order: ClassVar[str | None] = None
+    # The order to which its batches amount, if it shuffles what `order` does not.
     shuffles_as: ClassVar[str | None] = None
+    # How batches reach the ranks, if that belongs to the strategy; None for the settings'.
     distribute: ClassVar[str | None] = None
+    # What becomes of batches that do not divide evenly over the ranks, likewise.
     remainder: ClassVar[str | None] = None
+    # How its framework makes the losses of tokens that of a step, by name.
     loss: ClassVar[str] = "mean-per-batch"
+    # Whether a row may hold several samples, which attention must keep apart.
     packs_rows: ClassVar[bool] = False
+    # The parameter without which a framework does not pack; empty if there is none.
     packed_by: ClassVar[str] = ""
+    # The strategy that its name means without that parameter.
     unpacked: ClassVar["type[Strategy] | None"] = None
-    drops_per: ClassVar[str] = ""
-    needs_epoch: ClassVar[bool] = False
-    is_given: ClassVar[bool] = False
+    drops_per: ClassVar[str] = ""  # what it drops the end of, such as `bucket`; empty for the epoch
+    needs_epoch: ClassVar[bool] = False  # whether a window alone does not determine its batches
+    is_given: ClassVar[bool] = False  # whether its batches were made elsewhere
+    # Whether people can give the framework batches of their own, in a script.
     takes_sampler: ClassVar[bool] = True
+    # Whether its batches depend on where ranks wait for each other.
     uses_wait: ClassVar[bool] = False
-    varies_steps: ClassVar[bool] = False
+    varies_steps: ClassVar[bool] = False  # whether its steps have different numbers of batches
+    # Samples that it plans, and that are measured, in a second on one core, to the order of
+    # magnitude: what there is time for.
     samples_per_second: ClassVar[int] = 1_000_000
 
+    # A batch's width is rounded up to a multiple of this many tokens, before any budget is applied.
     pad_to_multiple_of: int = 1
+    # Whether something is dropped where the epoch's last batch could hold more: that batch, unless
+    # it was sorted, and then as many samples or a batch of any length.
     drop_last: bool = False
 
     def __post_init__(self) -> None:
@@ -167,9 +158,6 @@ class Strategy(ABC):
         return self._parameter("document_multiple") or 1
 
     def _parameter(self, name: str) -> int | None:
-        """Return a parameter that means the same in every strategy that has it; None if this
-        strategy has none of that name.
-        """
         number: int | None = vars(self).get(name)
         return number
 

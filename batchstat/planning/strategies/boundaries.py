@@ -115,16 +115,7 @@ class Boundaries(Strategy):
         return self.batch_rows(window, order, offsets, widths)
 
     def _cut_full_batches(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
-        """Cut the full batches of each bucket.
-
-        Args:
-            bucket: (n,) bucket of each sample.
-            padded: (n_buckets,) width of each bucket.
-
-        Returns:
-            The samples of full batches in the order in which they fill, the sizes of these batches,
-            and the remaining samples, bucket by bucket.
-        """
+        """Cut the full batches of each bucket."""
         # Samples bucket by bucket, each bucket in order: bucket b ends at ends[b].
         by_bucket = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=len(padded)))
@@ -147,12 +138,6 @@ class Boundaries(Strategy):
     ) -> tuple[Ints, Ints]:
         """Batch the samples that the buckets have left at the end of the window. Returns them in
         order, and the sizes of their batches; samples beyond the sizes are dropped.
-
-        Args:
-            samples: (n_left,) the samples that are left, bucket by bucket.
-            bucket: (n,) bucket of each sample of the window.
-            padded: (n_buckets,) width of each bucket.
-            keep_short: whether a last batch that could hold more is kept.
         """
         if self.leftovers == "drop":
             return samples, np.zeros(0, dtype=np.int64)

@@ -14,7 +14,6 @@ from batchstat.planning.strategies.static import Static
 
 
 def _of_setup(name: str) -> Any:
-    """Return a property that is the same as of the setup."""
     return property(lambda self: getattr(self.setup, name))
 
 

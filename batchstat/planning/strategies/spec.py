@@ -37,16 +37,11 @@ class NamedRow(Protocol):
 
 @dataclass(frozen=True)
 class StrategySpec:
-    """A strategy and the parameters that are set; settings decide the others.
+    """A strategy and the parameters that are set; settings decide the others."""
 
-    Attributes:
-        text: the same as its user writes it; the name of its row.
-        kind: the strategy that it names.
-        given: the parameters that are set, by their names.
-    """
-
-    text: str
-    kind: type[Strategy] = field(compare=False, repr=False)
+    text: str  # the same as its user writes it; the name of its row
+    kind: type[Strategy] = field(compare=False, repr=False)  # the strategy that it names
+    # The parameters that are set, by their names.
     given: Mapping[str, Any] = field(compare=False, repr=False)
 
     @classmethod
@@ -175,17 +170,12 @@ class StrategySpec:
 
 @dataclass(frozen=True)
 class RowRequest:
-    """A row of a comparison to plan.
+    """A row of a comparison to plan."""
 
-    Attributes:
-        row: the strategy as its user names it, or batches with a name.
-        strategy: the strategy, with all parameters.
-        settings: its settings: the shared ones, with the order and the distribution that belong to
-            the strategy.
-    """
-
-    row: NamedRow
-    strategy: Strategy
+    row: NamedRow  # the strategy as its user names it, or batches with a name
+    strategy: Strategy  # the strategy, with all parameters
+    # Its settings: the shared ones, with the order and the distribution that belong to the
+    # strategy.
     settings: ResolvedSettings
 
     @classmethod

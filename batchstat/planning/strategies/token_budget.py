@@ -43,7 +43,6 @@ class TokenBudget(LongestFirst):
         return holds_more(self._padded(falling), offsets, self.tokens_per_batch, self.max_samples)
 
     def _padded(self, falling: Ints) -> Ints:
-        """Return the widths that rows of these lengths have."""
         # Lengths may have 16 bits, which a multiple can exceed.
         multiple = self.pad_to_multiple_of
         return falling if multiple == 1 else round_up(falling.astype(np.int64), multiple)

@@ -22,9 +22,6 @@ class CountingProcess(SpawnProcess):
 class Spawning(SpawnContext):
     """Context of multiprocessing that starts a `CountingProcess` each time. It spawns and does not
     fork, since the libraries that count have threads, which a fork would not copy.
-
-    Attributes:
-        started: all processes that were made.
     """
 
     def __init__(self) -> None:

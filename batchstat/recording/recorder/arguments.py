@@ -132,8 +132,6 @@ class WholeNumbers:
     def _collected(self, value: Any, depth: int) -> Any:
         """Add the tensors of whole numbers in a value to `tensors`, and return the value with these
         alone, as `nested` holds them; None if it has none.
-
-        `depth` is the number of mappings and sequences around the value.
         """
         if hasattr(value, "is_floating_point"):  # a tensor
             # Pictures, hidden states and masks of pairs have more dimensions, or are floats.

@@ -76,10 +76,7 @@ _streams: dict[int, Any] = {}
 
 
 def _stream_of(torch: Any, numbers: WholeNumbers) -> Any:
-    """Return the stream on which tensors of a CUDA device are copied; None for other devices.
-
-    At least one of the tensors is on a device.
-    """
+    """Return the stream on which tensors of a CUDA device are copied; None for other devices."""
     device = next(tensor.device for tensor in numbers.tensors if tensor.device.type != "cpu")
     if device.type != "cuda":
         return None

@@ -241,11 +241,7 @@ class Forwards:
     def _begin_forward(
         self, torch: Any, module: Any, arguments: dict[str, Any]
     ) -> tuple[WholeNumbers | None, Forward | None]:
-        """Return the whole numbers that a module is given, and its forward.
-
-        Both are None for a module without token ids, or one that is only a part of a model; the
-        forward alone is None where gradients are off.
-        """
+        """Return the whole numbers that a module is given, and its forward."""
         # Trainer.compute_loss takes the labels out of its inputs where it smooths them or has a
         # loss of its own.
         if self.labels is not None and "labels" not in arguments:
@@ -346,9 +342,8 @@ def _is_compiling(torch: Any) -> bool:
 
 
 def _outputs_with_graph(value: Any) -> list[Any]:
-    """Return the tensors in what a model returned that a gradient may come back to, the first few.
-
-    They may be nested in lists, tuples, mappings and objects.
+    """Return the tensors in what a model returned that a gradient may come back to, the first
+    few.
     """
     if hasattr(value, "requires_grad"):  # a tensor
         # A leaf is a parameter or an input that the model hands back: it was not computed.

@@ -111,10 +111,6 @@ class Handing:
 def _origins(arguments: dict[Any, Any], loader_arrays: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Yield, for each argument that comes from the loader's batch, its place among the arguments,
     and its origin: (its place in the batch, change, cut_columns).
-
-    Args:
-        arguments: the arrays that a forward was given, by their places.
-        loader_arrays: the arrays of the loader's batch, by their places.
     """
     for argument_place, array in arguments.items():
         # The same place first: labels of a causal model often equal its token ids, so that several

@@ -53,7 +53,6 @@ def read_of(part: dict[str, Any]) -> ReadBatch:
 
 
 def _flat(rows: list[list[int]]) -> list[Any]:
-    """Return the numbers of rows, shorter: `[[3], [2, 4]]` -> `[3, [2, 4]]`."""
     return [row[0] if len(row) == 1 else row for row in rows]
 
 

@@ -155,7 +155,6 @@ class Loaders:
         return generator
 
     def _facts_of(self, iterator: Any) -> _IteratorFacts:
-        """Return what is known of an iterator; a new one gets the number of the next epoch."""
         facts: _IteratorFacts | None = iterator.__dict__.get(_FACTS)
         if facts is None:
             facts = iterator.__dict__[_FACTS] = _IteratorFacts(next(self._epochs))
@@ -225,7 +224,6 @@ class Loaders:
             yield from self._take_waiting()
 
     def _take_waiting(self) -> list[Fetched]:
-        """Return all batches that wait for a forward, and forget them."""
         waiting = [fetched for same_ids in self._waiting.values() for fetched in same_ids]
         self._waiting.clear()
         return waiting
@@ -246,11 +244,6 @@ class _IteratorFacts:
 
 
 def _numbers(index: Any) -> list[int] | None:
-    """Return the sample numbers that a sampler drew: `index` is a list of them, or a single number
-    where the loader makes no batches.
-
-    None where they are not numbers, but placeholders, as torch draws for an IterableDataset.
-    """
     try:
         return [operator.index(each) for each in (index if isinstance(index, list) else [index])]
     except TypeError:

@@ -83,18 +83,10 @@ def note_real(
 
 
 def _without_padding_at_end(ids: Any, real_mask: Any, labels: Any, pad_token_id: int) -> Any:
-    """Return a mask in which the padding at the end of rows, that it called real, is not real.
-
-    LLaMA-Factory marks all tokens of packed rows as real, since flash attention is then faster. A
-    single padding token at the end of a row may also be the end of a text: it is taken for padding
-    only if its label is ignored.
-
-    Args:
-        ids: (n_rows, width) token ids.
-        real_mask: (n_rows, width) which of them are real by the mask.
-        labels: (n_rows, width) their labels; anything else where there are none.
-        pad_token_id: the id that pads.
-    """
+    """Return a mask in which the padding at the end of rows, that it called real, is not real."""
+    # LLaMA-Factory marks all tokens of packed rows as real, since flash attention is then faster. A
+    # single padding token at the end of a row may also be the end of a text: it is taken for
+    # padding only if its label is ignored.
     if pad_token_id not in ids[:, -1].tolist():  # as of most batches that are not packed
         return real_mask
     is_pad = ids == pad_token_id  # (n_rows, width)
@@ -140,16 +132,9 @@ def _note_positions(positions: list[list[int]] | None, batch: ReadBatch) -> bool
 
 
 def _count_padding_samples(lengths: list[int], row: Any, pad_token_id: int | None) -> int:
-    """Return how many samples at the end of a packed row are no samples, but padding.
-
-    TRL gives every padding token position 0, so that each looks like a sample of one token.
-    axolotl numbers the positions of all padding from 0, so that it looks like one longer sample.
-
-    Args:
-        lengths: tokens of each sample of the row, by its positions.
-        row: token ids of the row.
-        pad_token_id: the id that pads; None where it is not known.
-    """
+    """Return how many samples at the end of a packed row are no samples, but padding."""
+    # TRL gives every padding token position 0, so that each looks like a sample of one token.
+    # axolotl numbers the positions of all padding from 0, so that it looks like one longer sample.
     end = sum(lengths)
     # axolotl's padding: the last sample, if it repeats one token and is not alone in its row.
     if lengths[-1] > 1:
@@ -166,11 +151,12 @@ def _count_padding_samples(lengths: list[int], row: Any, pad_token_id: int | Non
 
 
 def _note_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], batch: ReadBatch) -> None:
-    """Note the real tokens of each sample by an array of lengths, such as "lengths" or "seq_len".
-
-    Samples are rows or columns of the token ids, which have this shape: recurrent networks of torch
-    take columns by default (batch_first=False). Of columns, `batch` gets the rows and the width.
+    """Note the real tokens of each sample by an array of lengths, such as "lengths" or
+    "seq_len".
     """
+    # Samples are rows or columns of the token ids, which have this shape: recurrent networks of
+    # torch take columns by default (batch_first=False). Of columns, `batch` gets the rows and the
+    # width.
     for name, lengths in values.items():
         if "len" not in str(name) or name in _OFFSETS or not is_whole(lengths):
             continue
@@ -186,10 +172,7 @@ def _note_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], batch: Read
 
 
 def _split_rows(positions: list[list[int]], batch: ReadBatch) -> None:
-    """Split the real tokens of each row into samples, which begin where the position is 0 again.
-
-    `batch.real` has one number for each row until then.
-    """
+    """Split the real tokens of each row into samples, which begin where the position is 0 again."""
     lengths_of_rows = []
     for (real_tokens,), row in zip(batch.real or [], positions):
         # Where each sample begins, and where the last one ends. A sample begins at place 0 whatever

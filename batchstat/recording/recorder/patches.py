@@ -138,14 +138,7 @@ def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def _patch_loaders(iterator_class: Any, recorder: Recorder, patches: Patches) -> None:
-    """Note what loaders of torch draw and yield.
-
-    Args:
-        iterator_class: torch's private `_BaseDataLoaderIter`, of which every iterator of a
-            DataLoader is one, with workers or without.
-        recorder: is told.
-        patches: takes the replaced functions.
-    """
+    """Note what loaders of torch draw and yield."""
 
     # Asks the sampler for the sample numbers of a batch; with workers, several batches ahead.
     def next_index(original: Any, self: Any) -> Any:

@@ -117,12 +117,7 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
 
 # --- token ids -----------------------------------------------------------------------------------
 def _sets_of_ids(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any], str]]:
-    """Find the sets of token ids in a batch.
-
-    Returns:
-        For each set: the ids, the mapping that holds them with their mask and labels, and the
-        prefix of their names, such as "chosen_" of "chosen_input_ids".
-    """
+    """Find the sets of token ids in a batch."""
     if _is_ids(batch):  # token ids alone, without a mask, labels or a name
         return [(batch, {}, "")]
     values = _values_by_key(batch)
@@ -163,7 +158,6 @@ def _values_by_key(batch: Any) -> Mapping[Any, Any] | None:
 
 
 def _is_ids(value: Any) -> bool:
-    """Return whether a value may be token ids: an array of whole numbers with two dimensions."""
     shape = shape_of(value)
     return len(shape) == 2 and 0 not in shape and is_whole(value)
 
@@ -176,15 +170,7 @@ def _read_ids(
     pad_token_id: int | None,
     has_decoder: bool | None,
 ) -> ReadBatch:
-    """Return what one set of token ids computes.
-
-    Args:
-        ids: (n_rows, width) token ids.
-        values: all of the batch by name: masks, positions, labels.
-        prefix: of the names that belong to these ids, such as "chosen_".
-        pad_token_id: the id that pads; None where it is not known.
-        has_decoder: whether the model has a decoder; None where that is not known.
-    """
+    """Return what one set of token ids computes."""
     batch = ReadBatch(*shape_of(ids))
     real_mask = note_real(ids, values, prefix, batch, pad_token_id)
     # Neither a mask nor positions or lengths tell which tokens are real.
@@ -210,7 +196,6 @@ def _read_ids(
 
 
 def _widened_to_left(labels: Any, ids: Any) -> Any:
-    """Return the labels of the last tokens as wide as the ids, with ignored ones before them."""
     wide = ids.clone() if hasattr(ids, "clone") else ids.copy()  # torch or NumPy
     wide[:] = IGNORED
     wide[:, wide.shape[1] - labels.shape[1] :] = labels
@@ -223,13 +208,6 @@ def _note_labels(
 ) -> None:
     """Note in `batch` which tokens carry loss, and the decoder that computes the labels if they are
     not those of the ids.
-
-    Args:
-        ids: (n_rows, width) token ids.
-        values: all of the batch by name.
-        labels: those of these ids; None without any.
-        real_mask: (n_rows, width) which ids are real; None where no mask says so.
-        batch: gets what is noted.
     """
     # DPOTrainer and the like of TRL make labels of this mask where they compute the loss.
     if labels is None and shape_of(values.get("completion_mask")) == shape_of(ids):
@@ -258,16 +236,9 @@ def _note_labels(
 
 
 def _note_trained(has_loss: Any, real_mask: Any, batch: ReadBatch) -> None:
-    """Note in `batch` how many tokens of each sample carry loss, and how many of padding do.
-
-    Where the model shifts labels, nothing predicts the first token of a row: its label does not
-    count.
-
-    Args:
-        has_loss: (n_rows, width) which labels are not ignored.
-        real_mask: (n_rows, width) which tokens are real; None where no mask says so.
-        batch: gets what is noted.
-    """
+    """Note in `batch` how many tokens of each sample carry loss, and how many of padding do."""
+    # Where the model shifts labels, nothing predicts the first token of a row: its label does not
+    # count.
     is_shifted = batch.loss == "shifted"
     # For each row 1, or True, if its first token has a label that does not count; else 0.
     uncounted = has_loss[:, 0].tolist() if is_shifted else [0] * batch.rows
@@ -280,13 +251,7 @@ def _note_trained(has_loss: Any, real_mask: Any, batch: ReadBatch) -> None:
 
 
 def _count_trained(has_loss: Any, uncounted: list[int], batch: ReadBatch) -> list[list[int]]:
-    """Return, for each row, how many tokens of each of its samples carry loss.
-
-    Args:
-        has_loss: (n_rows, width) which labels are not ignored.
-        uncounted: for each row 1 if its first token has a label that does not count, else 0.
-        batch: has the lengths of the samples.
-    """
+    """Return, for each row, how many tokens of each of its samples carry loss."""
     # A sample for each row: its labels were counted already.
     if batch.real is None or all(len(row) == 1 for row in batch.real):
         return single_samples([n - first for n, first in zip(batch.labelled, uncounted)])
@@ -303,14 +268,6 @@ def _count_trained(has_loss: Any, uncounted: list[int], batch: ReadBatch) -> lis
 
 
 def _set_decoder(batch: ReadBatch, width: int, trained: list[int], real: list[int]) -> None:
-    """Note in `batch` a decoder that computes the labels, beside the encoder that computes the ids.
-
-    Args:
-        batch: gets what is noted.
-        width: tokens to which the labels of each row are padded.
-        trained: tokens of each row of the decoder that carry loss.
-        real: real tokens of each row of the decoder.
-    """
     batch.trained, batch.loss, batch.trained_padding = single_samples(trained), "as they are", 0
     # A row is computed at both widths: its tokens are those of the encoder and of the decoder.
     batch.widths, batch.width = (batch.width, width), batch.width + width
@@ -319,9 +276,6 @@ def _set_decoder(batch: ReadBatch, width: int, trained: list[int], real: list[in
 
 
 def _add_decoder(batch: ReadBatch, decoder: list[int]) -> None:
-    """Add the real tokens of each row of a decoder to those of the same row of the encoder, which
-    holds one sample.
-    """
     if batch.real is not None:  # else `_guess_padding` adds them once it has guessed
         batch.real = [[row[0] + decoder_tokens] for row, decoder_tokens in zip(batch.real, decoder)]
 

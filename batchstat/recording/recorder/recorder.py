@@ -226,11 +226,9 @@ class Recorder:
             yield line
 
     def _handed_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the samples that accelerate's dispatcher handed out: their numbers and digests.
-
-        Only its first rank has the numbers, and each rank computes a part of the batch. The digests
-        tell later which rank computed which sample.
-        """
+        """Yield the samples that accelerate's dispatcher handed out: their numbers and digests."""
+        # Only its first rank has the numbers, and each rank computes a part of the batch. The
+        # digests tell later which rank computed which sample.
         while self.loaders.handed:
             fetched = self.loaders.handed.pop(0)
             # Read as the model reads them. Before one has computed, they are not written.
@@ -249,9 +247,8 @@ class Recorder:
     def _add_samples(
         self, line: dict[str, Any], computed: list[tuple[list[ReadBatch], Forward]]
     ) -> None:
-        """Add to the line of a batch what its forwards computed, the sample numbers, and the epoch.
-
-        `computed` is each forward, with what it computed: a part for each set of token ids.
+        """Add to the line of a batch what its forwards computed, the sample numbers, and the
+        epoch.
         """
         all_parts: list[ReadBatch] = []
         # For each part, the sample numbers of its rows; None where they are not known.

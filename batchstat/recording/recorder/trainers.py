@@ -160,11 +160,8 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: Patches) -> None:
-    """Make a Trainer go through its own loop without computing, and note each batch it would train.
-
-    Its loop decides which batches there are and where steps end, so that nothing of that is
-    imitated here. What it does beside training, such as evaluation, checkpoints, hub pushes and
-    reports to trackers, is turned off. The command ends with the first epoch.
+    """Make a Trainer go through its own loop without computing, and note each batch it would
+    train.
     """
     import torch
 
@@ -216,5 +213,4 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
 
 
 def _reports(callback: Any) -> bool:
-    """Return whether a callback is one of transformers' integrations, which report to trackers."""
     return type(callback).__module__.startswith("transformers.integrations")

@@ -74,7 +74,6 @@ def record_here(orders: Orders) -> tuple[Recorder, Patches]:
 
 
 def _library_patches(recorder: Recorder, patches: Patches) -> dict[str, Any]:
-    """Return, for each module of a library, a function that patches it."""
     return {
         name: functools.partial(patch, recorder=recorder, patches=patches)
         for name, patch in _LIBRARIES.items()

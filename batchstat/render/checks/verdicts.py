@@ -21,15 +21,7 @@ _LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
 
 @dataclass(frozen=True)
 class Failure:
-    """An exceeded limit, in the parts that every output shows.
-
-    Attributes:
-        name: name of the limit.
-        is_error: whether it is an error; else a warning.
-        sentence: the value, the limit, and the difference.
-        set_in: where the limit is set.
-        remedy: one change and its simulated effect; else a limit that is kept.
-    """
+    """An exceeded limit, in the parts that every output shows."""
 
     name: str
     is_error: bool

@@ -14,17 +14,10 @@ from batchstat.render.screens.layout import Caption, Fitting, Line, Pasted, Rows
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first column has the names.
-
-    Attributes:
-        caption: what it shows.
-        columns: headings.
-        rows: the cells of each row, after a word for its standing: best, current, or nothing.
-        note: a line below it.
-    """
+    """A table whose first column has the names."""
 
     caption: str
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # headings
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     note: str = ""
     kind: ClassVar[str] = "table"
@@ -38,12 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """The place of a chart, which a script draws from the page's documents.
-
-    Attributes:
-        name: which chart.
-        title: what it shows.
-    """
+    """The place of a chart, which a script draws from the page's documents."""
 
     name: str
     title: str
@@ -119,5 +107,4 @@ def table_of(
 
 
 def _cell_text(cell: RenderableType) -> str:
-    """Return a heading or a cell on one line."""
     return " ".join((cell.plain if isinstance(cell, Text) else str(cell)).split())

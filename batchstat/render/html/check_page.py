@@ -18,10 +18,6 @@ _STANDINGS = {"pass": "", "warn": "over", "fail": "over", "error": "over"}
 def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
     """Return the HTML page of checks: a section per check, and with a single check also its
     lengths.
-
-    Args:
-        checks: at least one.
-        document: check.json.
     """
     # A limit that is kept is not marked, but a result that passes is.
     standing = _STANDINGS[worst(checks)] or "good"

@@ -122,44 +122,26 @@ NOTICE = "D3-LICENSE"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page under a heading.
-
-    Attributes:
-        name: its anchor.
-        title: its heading.
-        blocks: what it says.
-    """
+    """A part of a page under a heading."""
 
     name: str
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...]  # what it says
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What a page says.
-
-    Attributes:
-        command: the command that made the document.
-        subject: which corpus it is about.
-        facts: lines below the title.
-        sections: the parts.
-        document: the published document.
-        profile: profile.json of the corpus, if it is another document.
-        lengths: statistics of the whole lengths of the corpus; None where they are not at hand.
-        what_if: what the what-if panel shows; None for a page without one.
-        warnings: what to know about the numbers.
-    """
+    """What a page says."""
 
     command: str
     subject: str
-    facts: tuple[tuple[str, str], ...]
-    sections: tuple[Section, ...]
-    document: dict[str, Any]
-    profile: dict[str, Any] | None = None
-    lengths: LengthStats | None = None
-    what_if: WhatIf | None = None
-    warnings: tuple[Finding, ...] = ()
+    facts: tuple[tuple[str, str], ...]  # lines below the title
+    sections: tuple[Section, ...]  # the parts
+    document: dict[str, Any]  # the published document
+    profile: dict[str, Any] | None = None  # profile.json of the corpus, if it is another document
+    lengths: LengthStats | None = None  # statistics of the whole lengths of the corpus
+    what_if: WhatIf | None = None  # what the what-if panel shows; None for a page without one
+    warnings: tuple[Finding, ...] = ()  # what to know about the numbers
 
     def html(self) -> str:
         """Return the HTML file: the template, filled with text, tables, scripts and the data of

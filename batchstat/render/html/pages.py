@@ -33,13 +33,7 @@ from batchstat.words import counted
 
 
 def profile_page(profile: Profile, padding: float | None, next_command: str) -> str:
-    """Return the HTML page of a profile.
-
-    Args:
-        profile: the corpus.
-        padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
-        next_command: the command that shows how to avoid that padding.
-    """
+    """Return the HTML page of a profile."""
     result = (*profile_screen.usual_padding(padding), Pasted("next", next_command))
     facts = profile_screen.missing_lines(profile)
     return _page("profile", profile, facts, result, [], profile_document(profile))
@@ -51,14 +45,7 @@ def comparison_page(
     command: Callable[[Change], str],
     panel: WhatIf,
 ) -> str:
-    """Return the HTML page of a comparison, with the what-if panel.
-
-    Args:
-        comparison: the rows.
-        profile: the corpus; None if lengths were given.
-        command: returns the line to paste for a change, with the same settings.
-        panel: the rows with other sizes and numbers of ranks.
-    """
+    """Return the HTML page of a comparison, with the what-if panel."""
     result = (
         *comparison_screen.comparison_advice(comparison, command),
         comparison_screen.strategy_table(comparison),
@@ -94,13 +81,7 @@ def comparison_page(
 def balance_page(
     report: BalanceReport, profile: Profile | None, command: Callable[[str], str]
 ) -> str:
-    """Return the HTML page of a comparison of samplers.
-
-    Args:
-        report: the samplers.
-        profile: the corpus; None if lengths were given.
-        command: returns the command that batches the samples of a sampler with the same settings.
-    """
+    """Return the HTML page of a comparison of samplers."""
     result = (
         *recommendation(report, command),
         sampler_table(report),
@@ -116,13 +97,7 @@ def balance_page(
 def buckets_page(
     report: BucketReport, profile: Profile | None, command: Callable[[str], str]
 ) -> str:
-    """Return the page of a search for bucket edges.
-
-    Args:
-        report: the edges.
-        profile: the corpus; None if lengths were given.
-        command: returns the command that simulates a strategy with the same settings.
-    """
+    """Return the page of a search for bucket edges."""
     result = (
         *buckets_screen.bucket_advice(report, command),
         Chart("buckets", "Lengths, and the edges of the buckets"),
@@ -147,16 +122,6 @@ def _page(
 ) -> str:
     """Put a page together: its facts above, its result, its other sections, then the sections on
     the corpus where that is at hand.
-
-    Args:
-        command: the subcommand whose result the page shows.
-        profile: the corpus; None if lengths were given.
-        facts: what stands below the title; only its `Line`s are shown.
-        result: the parts of the section that comes first.
-        sections: the page's other sections.
-        document: the published document of the result.
-        warnings: what to know about the numbers.
-        panel: the what-if panel; None for a page without one.
     """
     shown_facts = [(line.word, line.text) for line in facts if isinstance(line, Line)]
     sections = (Section("result", "Result", blocks(*result)), *sections)

@@ -63,6 +63,5 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
 
 
 def _command(basis: ResolvedSettings, strategy: str, **changes: str) -> str:
-    """Return the command that simulates a strategy under these settings."""
     values = {"strategy": strategy, **non_defaults(basis, Settings), **changes}
     return shlex.join(["batchstat", "compare", *flags(values)])

@@ -22,15 +22,9 @@ NO_ROWS = (
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """What the panel shows.
+    """What the panel shows."""
 
-    Attributes:
-        notes: what its rows describe, and which of them are missing.
-        table: the rows; each begins with its strategy and its number of ranks.
-        data: for the script: what is chosen to get each row of the table, and its command.
-    """
-
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what its rows describe, and which of them are missing
     table: Table
     data: Mapping[str, Any]
 
@@ -40,13 +34,6 @@ def what_if(
 ) -> WhatIf:
     """Return the what-if panel of a comparison: a table of rows with other sizes and other numbers
     of ranks, and for the page's script the choices that lead to each row, with its command.
-
-    Args:
-        comparison: the report.
-        nearby: the rows near those of the report.
-        last_words: what a command ends in: the corpus, the results folder.
-        replaced: what a command has in place of what the report says, by the names of flags: the
-            file of the current setup, the name of the model.
     """
     # A configuration file where a reader pastes the command would change the rows, so each command
     # ends in --no-config, once.
@@ -106,7 +93,6 @@ def _shared_flags(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
 
 
 def _shape(model: CostModel) -> str:
-    """Return a model as `--model` reads it."""
     shape = non_defaults(model, CostModel)
     return ",".join(f"{name}={str(value).lower()}" for name, value in shape.items())
 

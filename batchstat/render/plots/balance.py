@@ -45,18 +45,11 @@ def balance_plots(report: BalanceReport) -> dict[str, Picture]:
 
 
 def _seen(each: ClassDraw) -> float:
-    """Return how often each sample of a class is seen per epoch, on average: `before` is the number
-    of its samples, `after` that of draws, repeats counted.
-    """
     return each.after / each.before
 
 
 def _merged_dots(report: BalanceReport) -> dict[int, list[str]]:
-    """Merge samplers that draw every class equally often: their dots would cover each other.
-
-    Returns:
-        The names of samplers that share their dots, by the index of the first of them.
-    """
+    """Merge samplers that draw every class equally often: their dots would cover each other."""
     # By the number of draws of each class: the index of the first sampler with these.
     first_with: dict[tuple[int, ...], int] = {}
     names_of: dict[int, list[str]] = {}
@@ -127,10 +120,6 @@ def _balance(figure: Figure, report: BalanceReport, class_at: dict[float, int]) 
 def _look(row: SamplerResult, sampler: int) -> dict[str, Any]:
     """Return the look of the dots of a sampler, as arguments of matplotlib: for `none` a large
     ring, so that dots at the same place are seen inside it; else filled, in the sampler's colour.
-
-    Args:
-        row: the results of the sampler.
-        sampler: its index in the report, which decides the colour.
     """
     if row.name == "none":
         return {"markersize": 10, "color": style.INK, "markerfacecolor": "none"}
@@ -145,9 +134,6 @@ def _look(row: SamplerResult, sampler: int) -> dict[str, Any]:
 def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
     """Format an x axis of factors: from 0 where the largest is small, else logarithmic. On a log
     axis, which has no 0, a factor of 0 is drawn at the left end, labelled "never".
-
-    Returns:
-        The left end of the axis.
     """
     positive = [factor for factor in factors if factor > 0]
     least, most = min(positive), max(positive)
@@ -179,9 +165,6 @@ def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
 
 
 def _coverages(row: SamplerResult) -> tuple[float, ...]:
-    """Return the coverage after each epoch: the share of the corpus that a sampler has shown at
-    least once by then.
-    """
     return tuple(seen / row.corpus_samples for seen in row.seen)
 
 
@@ -208,9 +191,6 @@ def _coverage_title(report: BalanceReport) -> str:
 def _merged_lines(report: BalanceReport) -> dict[int, list[str]]:
     """Merge samplers whose coverage is about the same after every epoch: their lines would cover
     each other.
-
-    Returns:
-        The names of samplers that share a line, by the index of the first of them.
     """
     names_of: dict[int, list[str]] = {}
     coverages = np.array([_coverages(row) for row in report.samplers])  # (n_samplers, n_epochs)

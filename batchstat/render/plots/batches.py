@@ -36,12 +36,7 @@ _DISTINCT = 360
 
 @dataclass(frozen=True)
 class Panel:
-    """The batches of one strategy.
-
-    Attributes:
-        title: what is written above them.
-        plan: the batches.
-    """
+    """The batches of one strategy."""
 
     title: str
     plan: BatchPlan
@@ -183,13 +178,7 @@ _MOST_LINES = 40
 
 
 def _borders(plan: BatchPlan, batch: int, left: float) -> tuple[list[Line], list[Line]]:
-    """Return thin lines between the rows of one batch, and between the samples of each row.
-
-    Args:
-        plan: the plan with the batch.
-        batch: its index in the plan.
-        left: where its first row begins on the x axis. Each row is 1 wide.
-    """
+    """Return thin lines between the rows of one batch, and between the samples of each row."""
     rows = range(*plan.batch_offsets[batch : batch + 2].tolist())
     width = int(plan.widths[batch])
     between_rows = [((left + i, 0.0), (left + i, float(width))) for i in range(1, len(rows))]

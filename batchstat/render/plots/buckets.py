@@ -94,12 +94,6 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
 def _labels(axes: Axes, borders: list[float], edges: list[int], padding: list[float]) -> None:
     """Write two lines of numbers above the chart where there is room: the padding of each bucket
     above its middle, and its edge above its right border.
-
-    Args:
-        axes: the chart.
-        borders: x of the left end of the first bucket, and of the right end of each.
-        edges: the longest length of each bucket.
-        padding: the padding ratio of each bucket.
     """
     # All x and y are shares of the chart: y above 1 is above it, x below 0 left of it.
     border_xs = style.shares_of_axis(axes, borders)

@@ -106,27 +106,15 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
 
 
 def _shows_loss(row: StrategyResult) -> bool:
-    """Return whether a row loses enough of the corpus to be shown: lost tokens are truncated, or of
-    samples that are dropped.
-    """
     return row.counts.lost_ratio >= MOST_LOST
 
 
 def _bar_length(row: StrategyResult) -> int:
-    """Return the length of a row's bar, in tokens: what it computes, and what it loses."""
     return row.counts.total_tokens + (row.counts.lost_tokens if _shows_loss(row) else 0)
 
 
 def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bool) -> None:
-    """Draw a row as a bar of up to three parts: real tokens, padding, lost tokens.
-
-    Args:
-        axes: the chart.
-        y: the place of the row.
-        row: the row.
-        axis_end: tokens at the right end of the axis; a longer bar is cut off.
-        strong: whether in full colours, which only the current and the best row have.
-    """
+    """Draw a row as a bar of up to three parts: real tokens, padding, lost tokens."""
     counts = row.counts
     colours = (style.PALE_BLUE, style.PALE_ORANGE, style.PALE_VERMILION)
     if strong:

@@ -51,11 +51,6 @@ def place_labels(
     them. If every free place has such a crossing, the label takes the nearest free place; if no
     place is free, it stands to the right of its dot.
 
-    Args:
-        dots: positions, in points; the labels of the first dots choose first.
-        sizes: width and height of each label.
-        room: where labels may be.
-
     Returns:
         The box of each label.
     """
@@ -92,9 +87,6 @@ def place_labels(
 
 
 def _line(dot: tuple[float, float], box: Box) -> list[Box]:
-    """Return the line from a dot to the middle of its label, as points along it: boxes without
-    width or height, which can be tested against other boxes.
-    """
     middle = (box.left + box.right) / 2, (box.bottom + box.top) / 2
     xs, ys = np.linspace(dot, middle, _POINTS).T.tolist()
     return [Box(x, y, x, y) for x, y in zip(xs, ys, strict=True)]
@@ -144,10 +136,6 @@ def which_have_room(places: Sequence[float], width: float) -> list[bool]:
     """Choose which labels on a line to keep, so that they do not overlap: a label is left out if it
     is too near to one that comes before it in `places`.
 
-    Args:
-        places: middle of each label.
-        width: the width of every label, with the space to the next.
-
     Returns:
         Whether each label is kept.
     """
@@ -162,10 +150,6 @@ def which_have_room(places: Sequence[float], width: float) -> list[bool]:
 def without_overlaps(places: Sequence[float], heights: Sequence[float]) -> list[float]:
     """Return where to write labels that belong at `places` of a y axis, so that none overlaps. From
     the highest down, each label is moved down as far as the one above it needs.
-
-    Args:
-        places: the y that each label belongs to.
-        heights: the height of each label, in the same unit.
 
     Returns:
         The y of the middle of each label, in the order of `places`.

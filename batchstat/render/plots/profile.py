@@ -55,13 +55,7 @@ def length_bins(stats: LengthStats) -> Histogram:
 
 
 def draw_bars(axes: Axes, bins: Histogram, colours: Any) -> None:
-    """Draw a histogram on an axis of lengths, linear or logarithmic.
-
-    Args:
-        axes: the chart, whose x axis is formatted already.
-        bins: the edges, as lengths, and the number of samples between two of them.
-        colours: one for all bars, or one for each.
-    """
+    """Draw a histogram on an axis of lengths, linear or logarithmic."""
     edges = np.asarray(bins.edges, dtype=np.float64)
     if axes.get_xscale() == "log":
         edges = style.on_log_scale(bins.edges)
@@ -93,7 +87,6 @@ def _title(profile: Profile) -> str:
 
 
 def _shown_max_length(profile: Profile) -> int:
-    """Return the suggested `max_length`, or the tokenizer's maximum where none can be suggested."""
     return profile.suggested_max_length or profile.truncation[-1].max_length
 
 
@@ -120,20 +113,12 @@ def _lengths(figure: Figure, profile: Profile) -> None:
 
 
 def _left_of(axes: Axes, y: float, words: str) -> None:
-    """Write a name to the left of a line of numbers below the chart. `y` is the height of the line,
-    as a share of the chart: below 0 is below it.
-    """
     style.note(axes, -0.03, y, words, transform=axes.transAxes, ha="right")
 
 
 def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -> None:
     """Mark percentiles by dashed lines, with their labels above the chart. A label that would cover
     another one stands a line higher.
-
-    Args:
-        axes: the chart.
-        stats: the lengths.
-        position: gives the x of a length.
     """
     # Percentiles at the same length share a label.
     names_at: dict[int, list[str]] = {}
@@ -167,11 +152,6 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
 def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> None:
     """Write below the axis, for each `max_length` that was tried, the share of samples that it
     truncates, and mark the suggested one.
-
-    Args:
-        axes: the chart.
-        profile: the profile.
-        position: gives the x of a length.
     """
     suggested = _shown_max_length(profile)
     x_of = {each: float(position(each.max_length)) for each in profile.truncation}

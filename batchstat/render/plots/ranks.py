@@ -67,12 +67,6 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
 def _steps(axes: Axes, row: StrategyResult, timeline: Timeline) -> None:
     """Draw one row's steps: the mean rank as an area, the slowest rank as a line above it, and
     between them the wait.
-
-    Args:
-        axes: the chart.
-        row: the row.
-        timeline: its steps. With many, a point stands for several: it has the largest of the
-            slowest, and the mean of the means.
     """
     # `edges` are the first steps of the points. A step has its number in its middle, so it begins
     # half a step before.

@@ -78,15 +78,9 @@ _LINE = 1.35 / 72
 
 @dataclass(frozen=True)
 class Picture:
-    """A plot that can be drawn.
+    """A plot that can be drawn."""
 
-    Attributes:
-        draw: draws it on an empty figure.
-        height: in inches.
-        width: in inches.
-    """
-
-    draw: Callable[[Figure], None]
+    draw: Callable[[Figure], None]  # draws it on an empty figure
     height: float
     width: float = WIDTH
 
@@ -209,16 +203,7 @@ def note(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
 def beside_row(
     axes: Axes, place: float, text: str, offset: tuple[float, float], end: int = 0, **look: Any
 ) -> None:
-    """Write text beside the row at `place` of the y axis, outside the chart.
-
-    Args:
-        axes: the chart.
-        place: y of the row.
-        text: the text.
-        offset: to the right and up from the end of the row, in points.
-        end: the left end (0) or the right end (1) of the chart.
-        look: further arguments of matplotlib's `annotate`.
-    """
+    """Write text beside the row at `place` of the y axis, outside the chart."""
     axes.annotate(
         text,
         (end, place),

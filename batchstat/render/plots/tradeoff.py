@@ -100,14 +100,6 @@ def _merged_dots(
 ) -> tuple[list[tuple[float, float]], list[str]]:
     """Merge dots that are too close to be told apart: the first of them stays, and its label names
     them all.
-
-    Args:
-        dots: the position of each dot.
-        texts: the label of each dot.
-        space: the height of the y axis, in its unit.
-
-    Returns:
-        The positions of the dots that stay, and their labels.
     """
     # Dots that are closer than both distances are merged: 1 % and 3 % of the axes.
     across, up = 0.012, 0.03 * space
@@ -225,8 +217,5 @@ def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
 
 
 def _size(value: float, _: object = None) -> str:
-    """Return the label of a tick: short if the value has at most two digits before its last zeros,
-    so 12000 is 12k but 131072 is 131,072. matplotlib also passes the place of the tick.
-    """
     is_round = len(f"{value:.0f}".rstrip("0")) < 3
     return style.short(value) if is_round else style.plain(value)

@@ -86,13 +86,7 @@ _STEPS_OF_ONE_SIZE = {"trainer": "Trainer", "lightning": "Lightning"}
 
 @dataclass(frozen=True)
 class Origin:
-    """The comparison that recommends a strategy.
-
-    Attributes:
-        path: its file.
-        current: the setup to which it compares.
-        hint: how the learning rate may scale from that setup.
-    """
+    """The comparison that recommends a strategy."""
 
     path: str
     current: str
@@ -110,13 +104,6 @@ def recipe(
     measures.
 
     It has a `dataset`, a `collate`, and, by framework, an `accelerator`, a `trainer` or a `model`.
-
-    Args:
-        framework: one of `FRAMEWORKS`.
-        lengths: path of the `lengths.parquet`.
-        request: the strategy, with its settings.
-        settings: the settings, as given.
-        origin: the comparison that recommends the strategy, if one does.
 
     Raises:
         OptionError: record numbers alone cannot represent the batches.
@@ -164,11 +151,6 @@ def workflow(record: str = "") -> str:
     """Return a GitHub Actions workflow that runs `batchstat check`.
 
     It needs no token, so that it runs for pull requests from forks too.
-
-    Args:
-        record: the command that makes the recording that is checked; empty where none is. The
-            workflow makes a new one each time: a recording has the data of the day it was made, so
-            that the check of an old one could never fail.
     """
     text = (files("batchstat.render.recipes") / "workflow.yml").read_text(encoding="utf-8")
     text = text.replace("git+ADDRESS", _requirement())

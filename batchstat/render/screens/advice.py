@@ -25,19 +25,12 @@ _NOTICED_PEAK = 1.1
 
 @dataclass(frozen=True)
 class Advisor:
-    """Says what would help, at the end of a screen: the best change, and up to two others.
-
-    Attributes:
-        changes: what would help.
-        basis: the settings that all rows share.
-        device: the calibrated device that trains; None without one.
-        command: returns the line to paste for a change; empty if there is none.
-    """
+    """Says what would help, at the end of a screen: the best change, and up to two others."""
 
     changes: Changes
     basis: ResolvedSettings
-    device: Device | None
-    command: Callable[[Change], str]
+    device: Device | None  # the calibrated device that trains; None without one
+    command: Callable[[Change], str]  # returns the line to paste for a change
 
     def lines(self) -> Iterator[RenderableType]:
         """Yield the result in a sentence, then the recommended change (`star`) and the fastest one,

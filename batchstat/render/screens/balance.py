@@ -23,13 +23,7 @@ _EVEN_ENOUGH = 1.5
 def balance_screen(
     report: BalanceReport, command: Callable[[str], str], details: bool = False
 ) -> RenderableType:
-    """Return what `balance` prints: the basis, the table and the recommendation.
-
-    Args:
-        report: the samplers.
-        command: returns the command that batches a sampler's samples with the same settings.
-        details: whether the tables of all other numbers follow.
-    """
+    """Return what `balance` prints: the basis, the table and the recommendation."""
     parts = [*balance_facts(report, with_defaults=details), Text(), sampler_table(report), Text()]
     parts += recommendation(report, command)
     if details:

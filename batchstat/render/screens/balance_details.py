@@ -78,9 +78,6 @@ def _name(row: SamplerResult) -> str:
 
 
 def _class_ratio(row: SamplerResult) -> str:
-    """Return how unequal the drawn classes are. `dynamic` changes that over the epochs, so its
-    first and last ratios are shown; with other samplers, ratios differ only by chance.
-    """
     is_changing = row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
     return f"{row.class_ratio:,.2f}" + (f" to {row.ratios[-1]:,.2f}" if is_changing else "")
 
@@ -146,12 +143,6 @@ def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
 
 
 def _ratios(ranks: list[tuple[int, ...]]) -> str:
-    """Return how unequal the classes are on each rank, from the most equal rank to the least equal
-    one.
-
-    Args:
-        ranks: for each rank, its number of samples of each class.
-    """
     ratios = [max(sizes) / min(sizes) for sizes in ranks if min(sizes)]
     # A rank without any sample of a class has no ratio.
     if len(ratios) < len(ranks):

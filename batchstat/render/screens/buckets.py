@@ -21,13 +21,7 @@ from batchstat.words import counted
 def buckets_screen(
     report: BucketReport, command: Callable[[str], str], details: bool = False
 ) -> RenderableType:
-    """Return what `buckets` prints: the optimal buckets, and lines to paste.
-
-    Args:
-        report: the results.
-        command: returns the command that simulates a strategy with the same settings.
-        details: whether the table of all rules follows, for 2 to 16 buckets.
-    """
+    """Return what `buckets` prints: the optimal buckets, and lines to paste."""
     parts = [*bucket_facts(report), Text(), bucket_table(report), Text()]
     if report.times:
         parts += [time_table(report), Text()]

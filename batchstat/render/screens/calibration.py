@@ -20,10 +20,6 @@ _USUAL_WIDTH = 4_096
 def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
     """Return what `calibrate` prints: the device and the model, the measured batches, the fits of
     time and memory, and which batches fit.
-
-    Args:
-        calibration: what was measured.
-        path: the file it is in.
     """
     hardware, training = calibration.hardware, setup_words(calibration.setup)
     memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"

@@ -26,13 +26,7 @@ _LONGEST_NAME = 28
 def comparison_screen(
     comparison: Comparison, command: Callable[[Change], str], details: bool = False
 ) -> RenderableType:
-    """Return what `compare` prints: the settings, the table and the recommendations.
-
-    Args:
-        comparison: the rows.
-        command: returns the line to paste for a change, with the same settings.
-        details: whether the tables of all other numbers follow.
-    """
+    """Return what `compare` prints: the settings, the table and the recommendations."""
     parts: list[RenderableType] = [*comparison_facts(comparison, with_defaults=details)]
     parts += [Text(), strategy_table(comparison), Text(), *comparison_advice(comparison, command)]
     if details:
@@ -131,11 +125,6 @@ def strategy_columns(
     """Return the columns of the table: by its heading, a function that returns the cell of a row.
     Some are always there; the others only if they have something to say, such as a number that
     differs between rows.
-
-    Args:
-        rows: all rows of the table.
-        speed_up: returns compute of the current setup / that of a row.
-        comparison: what they belong to.
     """
     # In the sequence of the table.
     columns: dict[str, Callable[[StrategyResult], str]] = {}

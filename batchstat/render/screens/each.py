@@ -16,9 +16,6 @@ Named = tuple[str, str, Comparison]
 def each_screen(rows: Sequence[Named]) -> RenderableType:
     """Return what `compare --each` prints: the best strategy for each corpus, which corpus would
     gain the most, and the line to paste for that one.
-
-    Args:
-        rows: the name, the results folder and the comparison of each corpus.
     """
     currents = {comparison.current.label for _, _, comparison in rows}
     speed_ups = [comparison.speed_up(comparison.best) for _, _, comparison in rows]

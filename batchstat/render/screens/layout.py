@@ -146,7 +146,6 @@ class Rows:
 
 
 def _for_console(text: Text, options: ConsoleOptions) -> Text:
-    """Return text in which signs such as ★ are replaced where the console can show only ASCII."""
     if options.ascii_only:
         text = text.copy()
         text.plain = text.plain.translate(_IN_ASCII)
@@ -189,7 +188,6 @@ def table(*columns: str) -> Table:
 
 
 def _on_lines(heading: str) -> str:
-    """Return a heading, a long one of two words on two lines."""
     return heading.replace(" ", "\n") if len(heading) > _LONG_HEADING else heading
 
 
@@ -232,15 +230,7 @@ def read_words(
     labels: Sequence[str],
     label_form: str,
 ) -> str:
-    """Return which columns were read, and for what; empty for lines of text without labels.
-
-    Args:
-        read: the columns with what was counted and the separator of their fields, once for all
-            files that are alike in them.
-        content: what these columns hold, as `CorpusOptions.content` names it.
-        labels: the columns with labels.
-        label_form: how these were read, one of `LABEL_FORMS`.
-    """
+    """Return which columns were read, and for what; empty for lines of text without labels."""
     words = []
     names = {" + ".join(each): None for each, _ in read if each}
     if names:

@@ -31,14 +31,7 @@ _WITH_DECODER = (
 def preflight_screen(
     report: Preflight, command: Callable[[Change], str], more: str = "", details: bool = False
 ) -> RenderableType:
-    """Return what `preflight` prints: what the trainer does, then what to change.
-
-    Args:
-        report: the results.
-        command: returns the line to paste for a change.
-        more: the command that compares all strategies with this configuration; empty without one.
-        details: whether every key of the configuration is listed.
-    """
+    """Return what `preflight` prints: what the trainer does, then what to change."""
     simulation = report.simulation
     advisor = Advisor(report.changes, simulation.basis, simulation.device, command)
     has_decoder = report.observed is not None and report.observed.has_decoder

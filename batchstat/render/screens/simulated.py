@@ -21,16 +21,7 @@ def basis_line(
     with_overflow: bool = True,
     with_max_length: bool = True,
 ) -> str:
-    """Return the line on the settings that hold for a table.
-
-    Args:
-        basis: the settings.
-        with_defaults: whether the main settings are shown even at their defaults.
-        order: how samples are shuffled, in words, where `basis.order` does not say it.
-        with_overflow: whether to say what happens to samples longer than `max_length`.
-        with_max_length: whether to show `max_length`: not where it is only the longest sample that
-            was seen.
-    """
+    """Return the line on the settings that hold for a table."""
     not_default = non_defaults(basis, Settings).keys()
     seed = "" if basis.order == "file" else f", seed {basis.seed}"
     epoch = f", epoch {basis.epoch}" if basis.epoch else ""

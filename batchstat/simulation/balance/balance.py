@@ -42,14 +42,6 @@ def balance_report(
 ) -> BalanceReport:
     """Compare class-balancing samplers side by side on the same corpus: `batchstat balance`.
 
-    Args:
-        inputs: the corpus, with labels.
-        settings: the settings, as given; their sampler is not used.
-        samplers: the samplers to compare, one per row.
-        strategy: the strategy that batches the drawn samples.
-        epochs: number of epochs over which coverage is tracked.
-        device: the calibrated device that trains, if there is one.
-
     Raises:
         OptionError: a setting, sampler or parameter that is wrong by itself.
         InputError: no labels, classes that cannot be drawn as requested, or no samples left.
@@ -101,9 +93,6 @@ def check_epochs(settings: Settings, epochs: int) -> None:
 def _draw_and_batch(
     samples: Samples, settings: ResolvedSettings, strategy: StrategySpec, device: Device | None
 ) -> tuple[StrategyResult, EpochShares]:
-    """Draw the samples of an epoch, and batch them with the strategy; return what its batches
-    compute, and the epoch.
-    """
     request = strategy.request(settings)
     shares = make_shares(samples, request.settings)
     return make_row(request, shares, None, device), shares
@@ -175,14 +164,7 @@ def _draw_epochs(
 def _class_draws(
     samples: Samples, classes: Classes, times_drawn: Ints, seen_by_class: Sequence[list[int]]
 ) -> Iterator[ClassDraw]:
-    """Yield what the sampler draws of each class.
-
-    Args:
-        samples: the corpus.
-        classes: the class of each sample.
-        times_drawn: (n_samples,) how often the first epoch draws each sample.
-        seen_by_class: for each epoch, the distinct samples of each class drawn up to its end.
-    """
+    """Yield what the sampler draws of each class."""
     for code, label in enumerate(classes.names):
         members = classes.members[code]
         times, tokens = times_drawn[members], samples.lengths[members]

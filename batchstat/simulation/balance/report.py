@@ -37,35 +37,21 @@ _BY_CHANCE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerResult:
-    """One row of the table: a sampler, and the batches of the samples it draws.
+    """One row of the table: a sampler, and the batches of the samples it draws."""
 
-    Attributes:
-        spec: as the user wrote it.
-        sampler: the parsed sampler.
-        corpus_samples: samples of the corpus, including those without a class.
-        samples: samples drawn for an epoch, repeats counted.
-        unique: distinct samples among them.
-        max_repeats: largest number of times any one sample is drawn.
-        lengths: statistics of the drawn samples' lengths, before `max_length`.
-        classes: each class, in the order of its first sample.
-        seen: distinct samples drawn up to each epoch.
-        ratios: per epoch, samples drawn of the largest class / of the smallest drawn at all.
-        row: the strategy on the drawn samples.
-        unsampled: the same strategy on all samples, as `none` draws them; None if that leaves
-            no batch.
-    """
-
-    spec: str
-    sampler: Sampler
-    corpus_samples: int
-    samples: int
-    unique: int
-    max_repeats: int
-    lengths: LengthStats
-    classes: tuple[ClassDraw, ...]
-    seen: tuple[int, ...]
+    spec: str  # as the user wrote it
+    sampler: Sampler  # the parsed sampler
+    corpus_samples: int  # samples of the corpus, including those without a class
+    samples: int  # samples drawn for an epoch, repeats counted
+    unique: int  # distinct samples among them
+    max_repeats: int  # largest number of times any one sample is drawn
+    lengths: LengthStats  # statistics of the drawn samples' lengths, before `max_length`
+    classes: tuple[ClassDraw, ...]  # each class, in the order of its first sample
+    seen: tuple[int, ...]  # distinct samples drawn up to each epoch
+    # Per epoch, samples drawn of the largest class / of the smallest drawn at all.
     ratios: tuple[float, ...]
-    row: StrategyResult
+    row: StrategyResult  # the strategy on the drawn samples
+    # The same strategy on all samples, as `none` draws them; None if that leaves no batch.
     unsampled: StrategyResult | None
 
     @property
@@ -132,31 +118,18 @@ class SamplerResult:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BalanceReport:
-    """Samplers side by side on the same corpus.
+    """Samplers side by side on the same corpus."""
 
-    Attributes:
-        created: time of creation, ISO 8601 in UTC.
-        corpus: facts about the corpus; None if lengths were given.
-        tokenizer: facts about the tokenizer; None if lengths were given.
-        basis: the settings that all rows share.
-        epochs: number of epochs over which coverage is tracked.
-        unlabelled: number of samples without a class.
-        multilabel: number of samples with several labels; each counts as its rarest.
-        samplers: the rows, in the order requested.
-        warnings: warnings about the results.
-        device: the calibrated device that trains; None without one.
-    """
-
-    created: str
-    corpus: CorpusFacts | None
-    tokenizer: TokenizerFacts | None
-    basis: ResolvedSettings
-    epochs: int
-    unlabelled: int
-    multilabel: int
-    samplers: tuple[SamplerResult, ...]
-    warnings: tuple[Finding, ...]
-    device: Device | None = None
+    created: str  # time of creation, ISO 8601 in UTC
+    corpus: CorpusFacts | None  # facts about the corpus; None if lengths were given
+    tokenizer: TokenizerFacts | None  # facts about the tokenizer; None if lengths were given
+    basis: ResolvedSettings  # the settings that all rows share
+    epochs: int  # number of epochs over which coverage is tracked
+    unlabelled: int  # number of samples without a class
+    multilabel: int  # number of samples with several labels; each counts as its rarest
+    samplers: tuple[SamplerResult, ...]  # the rows, in the order requested
+    warnings: tuple[Finding, ...]  # warnings about the results
+    device: Device | None = None  # the calibrated device that trains; None without one
 
     def __repr__(self) -> str:
         """Return one line per sampler: what it draws."""
@@ -221,6 +194,5 @@ class BalanceReport:
 
 
 def _compute(row: StrategyResult) -> float:
-    """Return the compute of a row: seconds on a calibrated device, else total tokens."""
     seconds = row.on_device.seconds
     return row.counts.total_tokens if seconds is None else seconds

@@ -26,26 +26,16 @@ _MOST_CANDIDATES = 4096
 
 @dataclass(frozen=True)
 class SampleCost:
-    """A cost that depends on the edge above each sample alone, such as padding.
+    """A cost that depends on the edge above each sample alone, such as padding."""
 
-    Attributes:
-        of_sample: returns the cost of a sample in a row of a width; it rises with the width.
-    """
-
-    of_sample: Cost
+    of_sample: Cost  # returns the cost of a sample in a row of a width; it rises with the width
 
     def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
         """Return the cost of all buckets: `samples[i]` samples in rows as wide as `edges[i]`."""
         return sum(self.of_sample(edge) * n for edge, n in zip(edges, samples, strict=True))
 
     def best_edges(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
-        """Return, for 1, 2, … `most` buckets, the edges that cost least.
-
-        Args:
-            lengths: the lengths of all samples.
-            most: the most buckets; where so many are impossible, the edges of fewer are returned.
-            least: fewest samples per bucket.
-        """
+        """Return, for 1, 2, … `most` buckets, the edges that cost least."""
         values, counts = lengths.values, lengths.counts
         return list(each_optimal_edges(values, counts, most, cost=self.of_sample, least=least))
 
@@ -58,25 +48,18 @@ class BatchTime:
     its edge: two shapes, each new once. The time is exact on one rank with one batch per step, if
     every sample is drawn once and no batch is dropped. Else it is close: it takes batches as shared
     evenly by the ranks, and the time of an update as shared evenly by the batches of its step.
-
-    Attributes:
-        cost: what a batch costs.
-        settings: the budget, ranks and batches per step.
-        epochs: number of epochs after which training ends: shapes are new in the first.
     """
 
-    cost: BatchCost
-    settings: ResolvedSettings
-    epochs: int
+    cost: BatchCost  # what a batch costs
+    settings: ResolvedSettings  # the budget, ranks and batches per step
+    epochs: int  # number of epochs after which training ends: shapes are new in the first
 
     @property
     def _batch_overhead(self) -> float:
-        """Time of a batch whatever it holds, with its share of the optimizer's update."""
         update_share = self.cost.per_step / self.settings.gradient_accumulation_steps
         return self.cost.per_batch + update_share
 
     def _row_time(self, width: int) -> float:
-        """Return the time of a row of one sample, without any share of the time per batch."""
         return float(self.cost.per_token * width + self.cost.per_pair * width**2)
 
     def _rows_per_batch(self, width: int) -> int:
@@ -146,14 +129,7 @@ EdgeCost = SampleCost | BatchTime
 
 
 def _trace_edges(edges: Ints, last_starts: Ints, buckets: int) -> tuple[int, ...]:
-    """Return the edges of the best `buckets` buckets, found from the last bucket to the first.
-
-    Args:
-        edges: (n,) the lengths that may be edges, ascending.
-        last_starts: (most + 1, n + 1) [b, j]: of the best b buckets for the shortest j lengths, the
-            number of lengths that are below the last bucket.
-        buckets: number of buckets.
-    """
+    """Return the edges of the best `buckets` buckets, found from the last bucket to the first."""
     chosen, lengths_left = [], len(edges)
     for bucket in range(buckets, 0, -1):
         chosen.append(int(edges[lengths_left - 1]))  # the longest length is the bucket's edge
@@ -202,13 +178,6 @@ def simulate_times(
 ) -> Iterator[BucketTime]:
     """Simulate the best edges for each number of buckets, and yield how long training takes with
     them. Edges with which the settings leave no batch are skipped.
-
-    Args:
-        edges_by_number: pairs of a number of buckets and the edges for it.
-        shares: the epoch.
-        basis: the settings.
-        device: the calibrated device.
-        epochs: number of epochs after which training ends.
     """
     cost = device.cost
     for number, edges in edges_by_number:

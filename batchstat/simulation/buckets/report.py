@@ -16,46 +16,29 @@ from batchstat.simulation.results import StrategyResult
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BucketReport:
-    """The results of `batchstat buckets`.
+    """The results of `batchstat buckets`."""
 
-    Attributes:
-        created: time of creation, ISO 8601 in UTC.
-        samples: number of samples in the corpus.
-        corpus: facts about the corpus; None if lengths were given.
-        tokenizer: facts about the tokenizer; None if lengths were given.
-        basis: the settings.
-        lengths: statistics of the lengths that the buckets hold, at least 1 token each.
-        cost: what the optimal edges minimise: `linear` is padding.
-        model: the transformer, if `cost` is `model`.
-        wanted: requested number of buckets.
-        min_bucket_samples: fewest samples per bucket.
-        epochs: number of epochs after which training ends; counts with a calibration.
-        times: the time of the optimal edges, by their number; empty without a calibration.
-        buckets: the buckets of the optimal edges, for the requested number.
-        found: edges by rule, for each number of buckets.
-        uses: the optimal edges simulated with the settings, rows padded to the edges: with short
-            batches dropped, which makes one shape per bucket, and with short batches kept. The
-            better one comes first; with a calibration that is the one with short batches kept.
-        device: the calibrated device that trains; None without one.
-        warnings: warnings about what does not fit the device, and what is extrapolated.
-    """
-
-    created: str
-    samples: int
-    corpus: CorpusFacts | None
-    tokenizer: TokenizerFacts | None
-    basis: ResolvedSettings
-    lengths: LengthStats
-    cost: str
-    model: CostModel | None
-    wanted: int
-    min_bucket_samples: int
-    epochs: int
+    created: str  # time of creation, ISO 8601 in UTC
+    samples: int  # number of samples in the corpus
+    corpus: CorpusFacts | None  # facts about the corpus; None if lengths were given
+    tokenizer: TokenizerFacts | None  # facts about the tokenizer; None if lengths were given
+    basis: ResolvedSettings  # the settings
+    lengths: LengthStats  # statistics of the lengths that the buckets hold, at least 1 token each
+    cost: str  # what the optimal edges minimise: `linear` is padding
+    model: CostModel | None  # the transformer, if `cost` is `model`
+    wanted: int  # requested number of buckets
+    min_bucket_samples: int  # fewest samples per bucket
+    epochs: int  # number of epochs after which training ends; counts with a calibration
+    # The time of the optimal edges, by their number; empty without a calibration.
     times: tuple[BucketTime, ...]
-    buckets: tuple[Bucket, ...]
-    found: Mapping[str, tuple[Edges, ...]]
+    buckets: tuple[Bucket, ...]  # the buckets of the optimal edges, for the requested number
+    found: Mapping[str, tuple[Edges, ...]]  # edges by rule, for each number of buckets
+    # The optimal edges simulated with the settings, rows padded to the edges: with short batches
+    # dropped, which makes one shape per bucket, and with short batches kept. The better one comes
+    # first; with a calibration that is the one with short batches kept.
     uses: tuple[StrategyResult, ...]
-    device: Device | None = None
+    device: Device | None = None  # the calibrated device that trains; None without one
+    # Warnings about what does not fit the device, and what is extrapolated.
     warnings: tuple[Finding, ...] = ()
 
     def __repr__(self) -> str:

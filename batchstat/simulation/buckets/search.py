@@ -60,16 +60,6 @@ def search_buckets(
     """Find the bucket edges with the least padding, or another cost, and beside them the edges of
     every other rule: `batchstat buckets`.
 
-    Args:
-        inputs: the corpus.
-        settings: the settings, as given.
-        buckets: number of buckets; None for 8, or with a device the number with the least time.
-        min_bucket_samples: fewest samples per bucket.
-        cost: one of `COSTS`, as `decide_cost` returns it.
-        model: the transformer, if the cost is `model`.
-        device: the calibrated device, if the cost is `time`.
-        epochs: number of epochs after which training ends.
-
     Raises:
         OptionError: a setting that is wrong by itself.
         InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`,
@@ -160,11 +150,10 @@ def _simulate_uses(
 ) -> list[StrategyResult]:
     """Simulate the edges twice, with short batches kept and with short batches dropped; return the
     results, the better one first.
-
-    Dropping leaves one shape per bucket, and loses the samples of short batches. It comes first if
-    few tokens are lost. With a device short batches are kept first: the edges have the least time
-    of all samples.
     """
+    # Dropping leaves one shape per bucket, and loses the samples of short batches. It comes first
+    # if few tokens are lost. With a device short batches are kept first: the edges have the least
+    # time of all samples.
     keep = rows_as_wide_as(edges)
     drop = keep.with_parameter("leftovers", "drop")
     with_short = make_row(keep.request(basis), shares, None, device)
@@ -184,7 +173,6 @@ def _simulate_uses(
 
 
 def _cost_by_width(cost: str, model: CostModel | None) -> Cost:
-    """Return the function that gives the cost of a sample in a row of a width."""
     if model is not None:
         return lambda width: model.linear * width + model.quadratic * width**2
     # `int` returns the width itself.
@@ -196,13 +184,6 @@ def _find_edges(
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
     """Yield the name of each rule, with pairs of a number of buckets and the edges that the rule
     finds for it.
-
-    Args:
-        widths: the lengths, rounded up to widths that rows may have.
-        numbers: numbers of buckets; those above the number of distinct widths are left out.
-        cost: what the optimal edges minimise.
-        least: fewest samples per bucket.
-        multiple: what widths are multiples of.
     """
     possible = sorted(n for n in numbers if n <= len(widths.values))
     best_edges = cost.best_edges(widths, max(possible), least)  # for 1, 2, … buckets

@@ -70,25 +70,15 @@ DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidates:
-    """The rows of a comparison, and what of them would help.
+    """The rows of a comparison, and what of them would help."""
 
-    Attributes:
-        basis: the settings that all rows share.
-        rows: those that have a batch, the current setup among them.
-        empty: warnings for those that have none.
-        tried: what could replace the current setup, whether it helps or not.
-        changes: what would help.
-        epochs: the epochs that were simulated.
-        drawn: the part of the corpus that was; None for all of it.
-    """
-
-    basis: ResolvedSettings
-    rows: tuple[StrategyResult, ...]
-    empty: tuple[Finding, ...]
-    tried: tuple[Change, ...]
-    changes: Changes
-    epochs: EpochCache
-    drawn: Drawn | None
+    basis: ResolvedSettings  # the settings that all rows share
+    rows: tuple[StrategyResult, ...]  # those that have a batch, the current setup among them
+    empty: tuple[Finding, ...]  # warnings for those that have none
+    tried: tuple[Change, ...]  # what could replace the current setup, whether it helps or not
+    changes: Changes  # what would help
+    epochs: EpochCache  # the epochs that were simulated
+    drawn: Drawn | None  # the part of the corpus that was; None for all of it
 
 
 def simulate_candidates(
@@ -105,20 +95,6 @@ def simulate_candidates(
     with_batches: bool = False,
 ) -> Candidates:
     """Simulate the current setup and what could replace it.
-
-    Args:
-        inputs: the corpus.
-        settings: the settings, as given.
-        strategies: the rows, each a strategy, or a name and batches of sample numbers; by default
-            those of `default_strategies`.
-        current: the current setup; by default the first row of `static`, else the first row.
-        trainer: the changes of the user's own trainer, or what returns those of the trainer that
-            the current setup names.
-        model: the transformer that is trained.
-        device: the calibrated device that trains.
-        seeds: number of seeds to try.
-        subsample: the share of the corpus to simulate.
-        with_batches: whether the rows have their first batches, to show them.
 
     Raises:
         OptionError: a strategy that is wrong by itself.
@@ -179,12 +155,7 @@ def simulate_candidates(
 
 
 def _row_names(named_rows: NamedRows, trainer: Sequence[TrainerChange]) -> list[NamedRow]:
-    """Return the rows, the current setup first if it is named.
-
-    Raises:
-        OptionError: `regrouped` of samples that are padded before they are batched: they stay so in
-            whatever batch.
-    """
+    """Return the rows, the current setup first if it is named."""
     current, rows = named_rows.current, named_rows.rows
     if rows is None:
         rows = default_strategies(named_rows.settings, current, trainer)
@@ -280,11 +251,6 @@ def default_strategies(
     among them, before token-budget, those that other arguments of the user's own trainer make; and
     `regrouped` where a step has several batches. That of the current setup is left out.
 
-    Args:
-        settings: the settings, as given.
-        current: the current setup, if it is named.
-        trainer: the changes of the user's own trainer; none where it is not known.
-
     Raises:
         OptionError: a current setup that is wrong by itself.
     """
@@ -357,7 +323,6 @@ def _as_change(
     trainer: Sequence[TrainerChange],
     inputs: PlanInputs,
 ) -> Change:
-    """Return a row as a change, with the keys of the user's trainer that make it, if any do."""
     for change in trainer:
         if change.makes(row.request, inputs):
             return Change(row=row, current=current, keys=change.keys, line=change.line)

@@ -49,19 +49,13 @@ class Keeps(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Change:
-    """A setup that could replace the current one.
+    """A setup that could replace the current one."""
 
-    Attributes:
-        row: an epoch with it.
-        current: an epoch of the current setup.
-        keys: what it sets in the user's own trainer; None where that has no argument for it.
-        line: these keys, as a line to paste; empty without keys.
-    """
-
-    row: StrategyResult
-    current: StrategyResult
+    row: StrategyResult  # an epoch with it
+    current: StrategyResult  # an epoch of the current setup
+    # What it sets in the user's own trainer; None where that has no argument for it.
     keys: Mapping[str, Any] | None = None
-    line: str = ""
+    line: str = ""  # these keys, as a line to paste; empty without keys
 
     @property
     def speed_up(self) -> float:
@@ -151,28 +145,23 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Changes:
-    """What would help.
+    """What would help."""
 
-    Attributes:
-        current: an epoch of the current setup.
-        current_fits: whether its batches fit the budget and the device.
-        star: the change of the training that is recommended; None if there is nothing to change.
-        fastest: the change with the least compute, where it is over 10 % faster than the star.
-        packed: a change that puts several samples into a row, which the attention of the current
-            setup may not keep apart; None if none takes less compute.
-        ruled_out: the row with the least compute, where it may not be recommended since its batches
-            do not fit, or since it loses or repeats more of the corpus.
-        ranked: every change that helps and may be recommended, the one that keeps most first.
-        others: those that may be made and take about as much compute, so that they do not help.
-    """
-
-    current: StrategyResult
-    current_fits: bool
+    current: StrategyResult  # an epoch of the current setup
+    current_fits: bool  # whether its batches fit the budget and the device
+    # The change of the training that is recommended; None if there is nothing to change.
     star: Change | None
+    # The change with the least compute, where it is over 10 % faster than the star.
     fastest: Change | None
+    # A change that puts several samples into a row, which the attention of the current setup may
+    # not keep apart; None if none takes less compute.
     packed: Change | None
+    # The row with the least compute, where it may not be recommended since its batches do not fit,
+    # or since it loses or repeats more of the corpus.
     ruled_out: StrategyResult | None
+    # Every change that helps and may be recommended, the one that keeps most first.
     ranked: tuple[Change, ...]
+    # Those that may be made and take about as much compute, so that they do not help.
     others: tuple[Change, ...] = ()
 
     @property
@@ -186,28 +175,17 @@ class Changes:
 
 
 def _of_ranks(request: RowRequest) -> tuple[object, ...]:
-    """Return the settings that decide, beside the strategy, which samples are in a step."""
     return request.settings.order, request.settings.distribute, request.settings.remainder
 
 
 def _as_planned(request: RowRequest) -> RowRequest:
-    """Return a row's strategy with its settings; of batches that were recorded, the strategy that
-    was found to make the same ones, if there is one.
-    """
     strategy = request.strategy
     origin = strategy.origin if isinstance(strategy, GivenBatches) else None
     return request if origin is None else origin
 
 
 def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: int) -> Changes:
-    """Decide which of the candidates help, and which of those to name.
-
-    Args:
-        candidates: rows that could replace the current setup, the current one included or not.
-        current: the current setup.
-        budget: the most total tokens of a batch. A single sample that exceeds it does not count
-            against a row, since every row has it.
-    """
+    """Decide which of the candidates help, and which of those to name."""
     changes = [change for change in candidates if change.row is not current]
     # Packing needs attention that keeps samples apart, which a user who pads may not have: such
     # changes are named beside the others.
@@ -271,7 +249,6 @@ def _choose_star(ranked: Sequence[Change]) -> Change | None:
 
 
 def _fits(row: StrategyResult, budget: int) -> bool:
-    """Return whether all batches fit the budget and, where it is known, the device's memory."""
     return row.counts.reducible_peak <= budget and row.on_device.fits_memory is not False
 
 

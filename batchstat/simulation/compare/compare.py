@@ -71,16 +71,7 @@ def comparison_of(
     seeds: int,
     run: RunFacts | None,
 ) -> Comparison:
-    """Return what was simulated of the current setup and what could replace it, side by side.
-
-    Args:
-        inputs: the corpus.
-        candidates: the rows, with their first batches.
-        model: the transformer whose compute was estimated, if any.
-        device: the calibrated device that trains, if there is one.
-        seeds: number of seeds that were tried.
-        run: the recorded run that is the current setup, if one is.
-    """
+    """Return what was simulated of the current setup and what could replace it, side by side."""
     basis, epochs, changes = candidates.basis, candidates.epochs, candidates.changes
     best = changes.best or changes.current
     shares = epochs.of(basis)
@@ -120,13 +111,6 @@ def simulate(
     model: CostModel | None = None,
 ) -> Simulation:
     """Simulate one strategy on the lengths of a profile.
-
-    Args:
-        profile: the corpus.
-        row: the strategy, as it is written, or a name and batches.
-        settings: the settings, as given.
-        device: the calibrated device that trains, if there is one.
-        model: the transformer whose compute is estimated, if any.
 
     Raises:
         OptionError: a strategy or parameter that is wrong by itself.

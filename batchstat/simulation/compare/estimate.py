@@ -55,17 +55,11 @@ def check_share(share: float, settings: Settings) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The part drawn from a corpus.
+    """The part drawn from a corpus."""
 
-    Attributes:
-        samples: all drawn samples.
-        groups: the same samples in groups.
-        facts: sizes of the part and the corpus.
-    """
-
-    samples: Samples
-    groups: tuple[Samples, ...]
-    facts: SampleFacts
+    samples: Samples  # all drawn samples
+    groups: tuple[Samples, ...]  # the same samples in groups
+    facts: SampleFacts  # sizes of the part and the corpus
 
     def interval(self, ratio: float, of_groups: Sequence[float]) -> Interval:
         """Return where a ratio of the whole corpus lies with 95 % confidence.
@@ -116,13 +110,7 @@ def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window:
 
 
 def _samples_of(samples: Samples, blocks: Ints, size: int) -> Samples:
-    """Return the samples of some blocks of a corpus.
-
-    Args:
-        samples: the corpus.
-        blocks: (n_blocks,) numbers of the blocks, from 0.
-        size: samples of a block, which are consecutive; the last of the corpus may have fewer.
-    """
+    """Return the samples of some blocks of a corpus."""
     places = np.concatenate([np.arange(b * size, (b + 1) * size) for b in blocks.tolist()])
     places = places[places < len(samples)]
     records = places if samples.is_contiguous else samples.records[places].astype(np.int64)

@@ -15,10 +15,6 @@ def learning_rate_hint(current: PlanCounts, new: PlanCounts) -> LearningRateHint
         >>> hint = LearningRateHint(batch_ratio=4.0)
         >>> hint.linear, hint.square_root
         (4.0, 2.0)
-
-    Args:
-        current: counts of the strategy for which the learning rate was tuned.
-        new: counts of the strategy to train with.
     """
     # Products of whole numbers are divided once, so that equal strategies give exactly 1.
     return LearningRateHint((new.samples * current.steps) / (current.samples * new.steps))

@@ -39,14 +39,7 @@ def parse_row(name: str, row: object) -> ParsedRow:
 
 
 class NamedRows:
-    """The rows of a comparison by their names.
-
-    Attributes:
-        inputs: the corpus.
-        settings: the settings, with what the current setup decides of them.
-        rows: the rows; None for those of `default_strategies`.
-        current: the current setup; None for the first row of `static`, else the first row.
-    """
+    """The rows of a comparison by their names."""
 
     def __init__(
         self,

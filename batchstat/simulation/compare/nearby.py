@@ -38,17 +38,11 @@ _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class NearbyRow:
-    """A row with another size or number of ranks.
+    """A row with another size or number of ranks."""
 
-    Attributes:
-        of: the row of the comparison with the same strategy.
-        size: its batch size or budget; None if the strategy has neither.
-        result: its numbers.
-    """
-
-    of: StrategyResult
-    size: int | None
-    result: StrategyResult
+    of: StrategyResult  # the row of the comparison with the same strategy
+    size: int | None  # its batch size or budget; None if the strategy has neither
+    result: StrategyResult  # its numbers
 
     @property
     def world_size(self) -> int:
@@ -58,23 +52,17 @@ class NearbyRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Nearby:
-    """The rows near those of a comparison, these included.
+    """The rows near those of a comparison, these included."""
 
-    Attributes:
-        rows: by strategy, size and number of ranks.
-        current: the current setup, by the number of ranks.
-        too_slow: number of rows for which there was no time.
-        without_batch: number of rows that would have no batch, or ranks that are not possible.
-        samples: samples that the rows describe.
-        share: the share of the corpus to draw for `subsample` to get the same rows; None if they
-            describe all of it.
-    """
-
-    rows: tuple[NearbyRow, ...] = ()
+    rows: tuple[NearbyRow, ...] = ()  # by strategy, size and number of ranks
+    # The current setup, by the number of ranks.
     current: Mapping[int, StrategyResult] = field(default_factory=dict)
-    too_slow: int = 0
+    too_slow: int = 0  # number of rows for which there was no time
+    # Number of rows that would have no batch, or ranks that are not possible.
     without_batch: int = 0
-    samples: int = 0
+    samples: int = 0  # samples that the rows describe
+    # The share of the corpus to draw for `subsample` to get the same rows; None if they describe
+    # all of it.
     share: float | None = None
 
     def speed_up(self, row: StrategyResult) -> float:
@@ -85,19 +73,12 @@ class Nearby:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Where a row would be.
+    """Where a row would be."""
 
-    Attributes:
-        near: the row of the comparison with the same strategy.
-        size: the batch size or budget; None if the strategy has neither.
-        world_size: the number of ranks.
-        doublings: how often size and ranks are doubled or halved on the way there.
-    """
-
-    near: StrategyResult
-    size: int | None
-    world_size: int
-    doublings: float
+    near: StrategyResult  # the row of the comparison with the same strategy
+    size: int | None  # the batch size or budget; None if the strategy has neither
+    world_size: int  # the number of ranks
+    doublings: float  # how often size and ranks are doubled or halved on the way there
 
     @property
     def row(self) -> NamedRow:
@@ -182,9 +163,6 @@ def _places(comparison: Comparison) -> list[_Place]:
 
 
 def _sizes(own_size: int) -> Sequence[int | None]:
-    """Return five sizes around a row's own: 32 -> 8, 16, 32, 64, 128. Where the own size is too
-    small to be halved twice, there are more above it: 1 -> 1, 2, 4, 8, 16.
-    """
     smaller = {own_size // 4, own_size // 2} - {0}
     # own_size << k is own_size doubled k times.
     larger = [own_size << k for k in range(_SIZES - len(smaller))]
@@ -222,12 +200,6 @@ def _in_time(
 ) -> list[_Place]:
     """Return the places that can be simulated within `_SECONDS`, in the sequence of `places`: those
     nearest to the comparison's own rows are taken first.
-
-    Args:
-        places: all that are wanted.
-        current: the current setup, without which a number of ranks has no speed-ups.
-        samples: number of samples to simulate.
-        reuses_rows: whether the comparison's own rows are there already, so that they take no time.
     """
     chosen: set[_Place] = set()
     ranks_with_current: set[int] = set()  # numbers of ranks for which the current setup is chosen
@@ -249,13 +221,7 @@ class _Simulator:
     """Simulates rows under the settings of a comparison, each once."""
 
     def __init__(self, comparison: Comparison, samples: Samples, *, reuses_rows: bool) -> None:
-        """Start with the comparison's own rows, or with none.
-
-        Args:
-            comparison: the rows.
-            samples: the samples on which further rows are simulated.
-            reuses_rows: whether the comparison's own rows are of the same samples.
-        """
+        """Start with the comparison's own rows, or with none."""
         self._comparison, self._epochs = comparison, EpochCache(samples)
         # By strategy and number of ranks; None where that leaves nothing to batch.
         self._rows: dict[tuple[NamedRow, int], StrategyResult | None] = {}

@@ -18,17 +18,12 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True)
 class StepBound:
-    """Steps that were drawn from an epoch of `regrouped`.
+    """Steps that were drawn from an epoch of `regrouped`."""
 
-    Attributes:
-        steps: how many.
-        slowest: what their slowest ranks compute, wherever ranks wait for each other.
-        least: a lower bound of that: the cheapest cut of each step over its ranks, or its longest
-            sample, with the shortest ones beside it where ranks wait once per step.
-    """
-
-    steps: int
-    slowest: float
+    steps: int  # how many
+    slowest: float  # what their slowest ranks compute, wherever ranks wait for each other
+    # A lower bound of that: the cheapest cut of each step over its ranks, or its longest sample,
+    # with the shortest ones beside it where ranks wait once per step.
     least: float
 
     @property

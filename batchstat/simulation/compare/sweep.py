@@ -22,11 +22,6 @@ def sweep(
     """Return the padding of a strategy with increasing `read_ahead`: how much sorting is worth. The
     strategy is that of the best row if it sorts; otherwise, or if it packs, which not all users
     can, it is `token-budget`. None if no `read_ahead` leaves a batch.
-
-    Args:
-        best: the strategy of the best row.
-        basis: the settings that all rows share.
-        shares_of: returns the epoch of the settings of a row.
     """
     can_sweep = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
     request = best if can_sweep else StrategySpec.of("token-budget").request(basis)
@@ -50,9 +45,6 @@ def sweep(
 
 
 def _read_aheads(n: int, current: int | None) -> list[int]:
-    """Return values of `read_ahead` worth trying for n samples, ascending: 100, 200, 500, 1000 and
-    so on, the `current` one, if any, and n.
-    """
     round_sizes = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
     # A smaller one makes too many windows; a larger one, unless it is in use today, too large ones.
     least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, current or 0)

@@ -14,20 +14,13 @@ from batchstat.profiling.profile import Profile
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainerChange:
-    """Other values for some keys of a trainer's configuration.
+    """Other values for some keys of a trainer's configuration."""
 
-    Attributes:
-        keys: the keys with their values.
-        line: the same as a line to paste.
-        strategy: the strategy that they make.
-        settings: its settings.
-        profile: the samples that the trainer then keeps; None for those of the current setup.
-    """
-
-    keys: Mapping[str, Any]
-    line: str
-    strategy: StrategySpec
-    settings: Settings
+    keys: Mapping[str, Any]  # the keys with their values
+    line: str  # the same as a line to paste
+    strategy: StrategySpec  # the strategy that they make
+    settings: Settings  # its settings
+    # The samples that the trainer then keeps; None for those of the current setup.
     profile: Profile | None = None
 
     def spec(self, shared: Settings) -> StrategySpec:
@@ -52,10 +45,6 @@ class TrainerChange:
     def makes(self, request: RowRequest, current: PlanInputs) -> bool:
         """Return whether these keys make the batches of a row of a comparison: the same strategy,
         distributed in the same way, of the same lengths.
-
-        Args:
-            request: the row.
-            current: the samples of the comparison.
         """
         kept_samples = self.inputs(current)
         made = self.request(kept_samples)

@@ -9,54 +9,44 @@ from batchstat.simulation.meters.rank_idle import RankCounts
 
 @dataclass(frozen=True, kw_only=True)
 class PlanCounts:
-    """What an epoch under one strategy computes, pads, truncates and drops.
-
-    Attributes:
-        visited_tokens: tokens of the epoch's samples before `max_length`; those of the whole
-            corpus, if each sample comes once.
-        samples: samples that are computed, repeats included; the other counts without an
-            explanation count what is computed, too.
-        squared_tokens: what attention computes: the sum over rows of the squared width, or over
-            samples of the squared length if attention stays within samples.
-        real_squared_tokens: the sum over samples of the squared length.
-        row_tokens: tokens that fit in all rows of `max_length`; None if rows have no such length.
-        largest_step: the first step, counted from 1, with a batch of `max_batch_tokens`.
-        reducible_peak: the most total tokens in a batch that could be smaller, because it has
-            several samples, or one sample that is padded.
-        peak_bytes: the most memory that a batch takes; None where that is not known.
-        truncated_tokens: tokens cut off by `max_length`, or before by a trainer's configuration:
-            see `Profile.lost`.
-        dropped_samples: whole samples in no batch, or lost before by a trainer's configuration.
-        dropped_tokens: tokens in no batch, or lost before by a trainer's configuration.
-        sum_samples_per_batch: entries of all batches.
-    """
+    """What an epoch under one strategy computes, pads, truncates and drops."""
 
     tokens_per_batch: int
+    # Tokens of the epoch's samples before `max_length`; those of the whole corpus, if each sample
+    # comes once.
     visited_tokens: int
+    # Samples that are computed, repeats included; the other counts without an explanation count
+    # what is computed, too.
     samples: int
     rows: int
     batches: int
     steps: int
     real_tokens: int
     total_tokens: int
+    # What attention computes: the sum over rows of the squared width, or over samples of the
+    # squared length if attention stays within samples.
     squared_tokens: int
-    real_squared_tokens: int
+    real_squared_tokens: int  # the sum over samples of the squared length
+    # Tokens that fit in all rows of `max_length`; None if rows have no such length.
     row_tokens: int | None
     max_batch_tokens: int
-    largest_step: int
+    largest_step: int  # the first step, counted from 1, with a batch of `max_batch_tokens`
+    # The most total tokens in a batch that could be smaller, because it has several samples, or one
+    # sample that is padded.
     reducible_peak: int
-    peak_bytes: int | None
+    peak_bytes: int | None  # the most memory that a batch takes; None where that is not known
     over_budget_batches: int
     distinct_shapes: int
     truncated_samples: int
+    # Tokens cut off by `max_length`, or before by a trainer's configuration: see `Profile.lost`.
     truncated_tokens: int
-    dropped_samples: int
-    dropped_tokens: int
+    dropped_samples: int  # whole samples in no batch, or lost before by a trainer's configuration
+    dropped_tokens: int  # tokens in no batch, or lost before by a trainer's configuration
     duplicated_samples: int
     duplicated_tokens: int
     min_samples_per_batch: int
     max_samples_per_batch: int
-    sum_samples_per_batch: int
+    sum_samples_per_batch: int  # entries of all batches
     grouping: Grouping
     ranks: RankCounts
     sample_coverage: Coverage

@@ -20,17 +20,11 @@ from batchstat.simulation.meters.mixing import class_mixing
 
 
 class DistinctCounts(NamedTuple):
-    """Samples and tokens that end up in a batch, those that are computed again not counted.
+    """Samples and tokens that end up in a batch, those that are computed again not counted."""
 
-    Attributes:
-        samples: samples of which at least a part is in a batch.
-        tokens: their tokens that are in a batch.
-        headless: samples of which parts are in a batch, but not the first part.
-    """
-
-    samples: int
-    tokens: int
-    headless: int = 0
+    samples: int  # samples of which at least a part is in a batch
+    tokens: int  # their tokens that are in a batch
+    headless: int = 0  # samples of which parts are in a batch, but not the first part
 
 
 class RankSamples(NamedTuple):
@@ -171,10 +165,6 @@ class CoverageMeter:
 def _rank_records(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
     """Return a record for each rank. Ranks with equal numbers share one: of thousands of ranks,
     most have one of two pairs of numbers.
-
-    Args:
-        samples: (world_size,) samples of each rank.
-        batches: (world_size,) batches of each rank.
     """
     # (world_size,) each number of samples or batches as its index among the distinct ones.
     sample_codes, batch_codes = (np.unique(n, return_inverse=True)[1] for n in (samples, batches))
@@ -254,12 +244,6 @@ def _tokens_once(plan: BatchPlan, samples: Ints, entries: Ints, times_drawn: Int
     """Return (n_samples,) the tokens of each sample that are computed, each token counted at most
     as often as its sample was drawn: a part that is computed twice does not make up for a part
     that is not computed.
-
-    Args:
-        plan: all planned batches.
-        samples: (n_computed,) the sample of each entry computed.
-        entries: (n_computed,) the entries computed, by their index in the plan, repeats included.
-        times_drawn: (n_samples,) how often the sampler draws each sample.
     """
     lengths = plan.lengths[entries]
     if plan.starts is None:  # every entry is a whole sample
@@ -282,14 +266,7 @@ def _tokens_once(plan: BatchPlan, samples: Ints, entries: Ints, times_drawn: Int
 def _rank_records_by_class(
     rank: Ints, sample: Ints, batches: Ints, classes: Classes | None
 ) -> tuple[RankSamples, ...]:
-    """Return the samples, batches, and samples of each class of every rank.
-
-    Args:
-        rank: (n,) the rank that computes each of n samples.
-        sample: (n,) the index of each in the corpus.
-        batches: (world_size,) batches of each rank.
-        classes: the class of each sample of the corpus; None without labels.
-    """
+    """Return the samples, batches, and samples of each class of every rank."""
     world_size = len(batches)
     samples = np.bincount(rank, minlength=world_size)
     if classes is None:

@@ -45,12 +45,7 @@ class EpochMeter:
     """
 
     def __init__(self, request: RowRequest, cost: BatchCost = TOTAL_TOKENS) -> None:
-        """Start without batches.
-
-        Args:
-            request: the strategy that makes them, with its settings.
-            cost: what compute is counted in.
-        """
+        """Start without batches."""
         self._strategy, self._settings = request.strategy, request.settings
         self._budget = request.strategy.budget or request.settings.tokens_per_batch
         self._ranks = RankMeter(request.settings, cost)
@@ -119,25 +114,18 @@ class EpochMeter:
         )
 
     def _sum_by_step(self, turns: Ints, numbers: Ints) -> Ints:
-        """Add up a number that each unit has, such as its tokens, over all ranks: (n_steps,)."""
         of_ranks = sum_by_step(turns, numbers, self._settings.gradient_accumulation_steps)
         # `add_exactly` keeps sums exact that do not fit 64 bits.
         return add_exactly(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
     def _attended_pairs(self, batches: BatchTable) -> Ints:
-        """Return (n_batches,) the pairs of tokens that attention computes in each batch."""
         if self._strategy.attends_within_samples:
             return batches.padded_squares
         # rows × width²
         return product(batches.total_tokens, batches.widths)
 
     def _note_largest(self, distributed: BatchTable, turns: Ints) -> None:
-        """Note in which turn the largest batch of the epoch comes: users look at its step.
-
-        Args:
-            distributed: the batches of all units in `turns`, in the sequence of these.
-            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-        """
+        """Note in which turn the largest batch of the epoch comes: users look at its step."""
         batch = int(np.argmax(distributed.total_tokens))
         tokens = int(distributed.total_tokens[batch])
         if tokens > self._most_tokens:
@@ -193,12 +181,6 @@ class EpochMeter:
         lost_before: Lost = NOTHING,
     ) -> Measurement:
         """Return the numbers of all batches added.
-
-        Args:
-            epoch: the samples of the epoch.
-            traced: which samples are computed, if each was followed; None if each sample is in one
-                unit, so that the distributed units say it.
-            lost_before: what of the corpus was lost before the epoch.
 
         Raises:
             InputError: there is no batch, or no token: nothing to measure.

@@ -49,18 +49,14 @@ class Moments:
 
 @dataclass
 class Neighbours:
-    """Accumulates the correlation between each number of a sequence and the next one.
+    """Accumulates the correlation between each number of a sequence and the next one."""
 
-    Attributes:
-        _last: the last number added: the first number of the next group follows it.
-        _before: moments of the first numbers of all pairs of neighbours.
-        _after: moments of the second ones.
-        _products: sum of the products of both deviations, from which the correlation follows.
-    """
-
+    # The last number added: the first number of the next group follows it.
     _last: float | None = None
+    # Moments of the first numbers of all pairs of neighbours.
     _before: Moments = field(default_factory=Moments)
-    _after: Moments = field(default_factory=Moments)
+    _after: Moments = field(default_factory=Moments)  # moments of the second ones
+    # Sum of the products of both deviations, from which the correlation follows.
     _products: float = 0.0
 
     def add(self, numbers: Floats) -> None:
@@ -97,23 +93,16 @@ class Neighbours:
 
 @dataclass
 class GroupingMeter:
-    """Accumulates the `Grouping` of an epoch from batches that are added round by round.
+    """Accumulates the `Grouping` of an epoch from batches that are added round by round."""
 
-    Attributes:
-        _neighbours: correlation of the mean length of each step with that of the next step.
-        _means: moments of the mean lengths of batches, each weighted by its samples.
-        _samples: moments of the samples per batch.
-        _step_tokens: moments of the real tokens per step.
-        _squares: sum of the squared lengths of all samples.
-        _tokens: sum of their lengths.
-    """
-
+    # Correlation of the mean length of each step with that of the next step.
     _neighbours: Neighbours = field(default_factory=Neighbours)
+    # Moments of the mean lengths of batches, each weighted by its samples.
     _means: Moments = field(default_factory=Moments)
-    _samples: Moments = field(default_factory=Moments)
-    _step_tokens: Moments = field(default_factory=Moments)
-    _squares: int = 0
-    _tokens: int = 0
+    _samples: Moments = field(default_factory=Moments)  # moments of the samples per batch
+    _step_tokens: Moments = field(default_factory=Moments)  # moments of the real tokens per step
+    _squares: int = 0  # sum of the squared lengths of all samples
+    _tokens: int = 0  # sum of their lengths
 
     def add(
         self, samples: Ints, tokens: Ints, squares: int, means: Floats, step_tokens: Ints

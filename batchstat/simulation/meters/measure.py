@@ -37,14 +37,6 @@ def measure(
 ) -> Measurement:
     """Plan an epoch, distribute its batches to the ranks, and measure them.
 
-    Args:
-        request: one strategy, with its settings.
-        shares: the epoch.
-        by_sample: whether each sample is followed to its ranks where that is needed to know which
-            samples are repeated, dropped or mixed; False where the caller only needs padding and
-            numbers of batches, which takes less time and memory.
-        cost: the unit of compute.
-
     Raises:
         InputError: there is no batch, or no token.
     """
@@ -101,14 +93,7 @@ def _planned(
     *,
     from_histogram: bool,
 ) -> list[Iterator[BatchTable]]:
-    """Return, for each share of the epoch, an iterator over the tables of its batches.
-
-    Args:
-        request: the strategy, with its settings.
-        shares: the epoch.
-        plans_kept: what the plans are added to; None where only their tables are needed.
-        from_histogram: whether they may be made from the histogram of the epoch.
-    """
+    """Return, for each share of the epoch, an iterator over the tables of its batches."""
     strategy, settings = request.strategy, request.settings
     if plans_kept is not None:
         # The samples whose trained tokens the tables count, or None.

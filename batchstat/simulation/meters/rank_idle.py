@@ -20,31 +20,18 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 
 @dataclass(frozen=True)
 class RankCounts:
-    """What an epoch costs the ranks. Wherever they meet, the others wait for the slowest.
+    """What an epoch costs the ranks. Wherever they meet, the others wait for the slowest."""
 
-    Attributes:
-        world_size: number of ranks.
-        min_steps: fewest steps of any rank.
-        max_steps: most steps of any rank.
-        tokens: total tokens of all ranks.
-        slowest_tokens: sum over meetings of the slowest rank's total tokens.
-        squares: cost of attention of all ranks.
-        slowest_squares: sum over meetings of the slowest rank's cost of attention.
-        compute: sum over meetings of the slowest rank's compute, in the unit of the `BatchCost`.
-        compute_of_ranks: sum over meetings of the compute of all ranks.
-        worst: the step in which ranks wait the most, in tokens, by its longest wait.
-    """
-
-    world_size: int
-    min_steps: int
-    max_steps: int
-    tokens: int
-    slowest_tokens: int
-    squares: int
-    slowest_squares: int
-    compute: int
-    compute_of_ranks: int
-    worst: WorstStep
+    world_size: int  # number of ranks
+    min_steps: int  # fewest steps of any rank
+    max_steps: int  # most steps of any rank
+    tokens: int  # total tokens of all ranks
+    slowest_tokens: int  # sum over meetings of the slowest rank's total tokens
+    squares: int  # cost of attention of all ranks
+    slowest_squares: int  # sum over meetings of the slowest rank's cost of attention
+    compute: int  # sum over meetings of the slowest rank's compute, in the unit of the `BatchCost`
+    compute_of_ranks: int  # sum over meetings of the compute of all ranks
+    worst: WorstStep  # the step in which ranks wait the most, in tokens, by its longest wait
 
     @property
     def step_gap(self) -> int:
@@ -134,18 +121,12 @@ class RankMeter:
         return tokens
 
     def _compute(self, batches: int, tokens: int, pairs: int) -> int:
-        """Return the compute of this many batches, tokens and pairs, without that of steps."""
         cost = self._cost
         return cost.per_batch * batches + cost.per_token * tokens + cost.per_pair * pairs
 
     def _slowest_compute(self, batches: Ints, tokens: Ints, pairs: Ints) -> int:
         """Return the sum over meetings of the slowest rank's compute, without that of steps. The
         sum is exact: floats only decide which rank is the slowest.
-
-        Args:
-            batches: (n_meetings, world_size) batches of each rank before each meeting.
-            tokens: (n_meetings, world_size) total tokens.
-            pairs: (n_meetings, world_size) pairs of tokens that attention computes.
         """
         cost = self._cost
         # The usual case: the rank with the most tokens is the slowest, without floats.
@@ -164,12 +145,6 @@ class RankMeter:
     def _describe(self, meeting: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
         """Describe a meeting: its slowest rank, and the largest batch of that rank, since that is
         what a user can make smaller.
-
-        Args:
-            meeting: index of the meeting among those of `tokens`.
-            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-            batches: the batches of the units.
-            tokens: (n_meetings, world_size) total tokens of each rank before each meeting.
         """
         rank = int(tokens[meeting].argmax())
         together = self._settings.gradient_accumulation_steps // self._meetings_per_step

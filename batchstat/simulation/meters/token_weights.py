@@ -23,11 +23,6 @@ TENTHS = 10
 def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples) -> TrainedCounts:
     """Count the trained tokens of batches, and measure how much each weighs in the gradient of its
     step under the loss of the settings.
-
-    Args:
-        batches: the batches of all ranks.
-        request: the strategy and the settings that they are planned with.
-        samples: the corpus.
     """
     trained = batches.loss_tokens  # (n_entries,)
     trained_in_batch = sum_groups(trained, batches.entry_offsets)
@@ -104,7 +99,6 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
 
 
 def _trained_by_rank(batches: RankBatches) -> Ints:
-    """Return (n_steps, world_size) trained tokens of each rank in each step."""
     trained_in_batch = sum_groups(batches.loss_tokens, batches.entry_offsets)
     # The cell of each batch in a table of steps × ranks, row after row.
     cells = batches.steps * batches.world_size + batches.ranks
@@ -115,13 +109,6 @@ def _trained_by_rank(batches: RankBatches) -> Ints:
 def _sum_up(batches: RankBatches, samples: Samples, weights: Floats, groups: Ints) -> TokenWeights:
     """Sum up the weights of trained tokens: percentiles, and the means of the shortest and longest
     samples and of each class. A weight of 1 is that under a loss summed over the step.
-
-    Args:
-        batches: the batches of all ranks.
-        samples: the corpus.
-        weights: (n_groups,) weight of the trained tokens of each group of entries in which all
-            weigh the same: see `token_weights`.
-        groups: (n_entries,) group of each entry.
     """
     trained, lengths = batches.loss_tokens, batches.lengths
     entry_weights = weights[groups]
@@ -164,12 +151,6 @@ def _class_means(
 ) -> tuple[ClassWeight, ...]:
     """Return the mean weight of the trained tokens of each class; last, of samples without a class,
     if there are any.
-
-    Args:
-        classes: the class of each sample of the corpus.
-        sample: (n_entries,) the sample of each entry.
-        weights: (n_entries,) weight of its trained tokens.
-        trained: (n_entries,) its trained tokens.
     """
     codes, n_classes = classes.codes[sample], len(classes.names)
     # −1, no class, becomes one more class after all others.

@@ -30,11 +30,7 @@ _Turns = list[tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class AssistantTurns:
-    """Finds the assistants' turns in chats that one template renders.
-
-    Attributes:
-        template: the chat template.
-    """
+    """Finds the assistants' turns in chats that one template renders."""
 
     template: ChatTemplate
 
@@ -42,11 +38,6 @@ class AssistantTurns:
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
         """Return a mask of each chat: 1 for a token of an assistant's turn, and 0 for others.
-
-        Args:
-            chats: the messages of each chat.
-            inputs: what the template gets beside the messages, the same for all of these chats.
-            locate: returns the tokens of texts with their characters.
 
         Raises:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
@@ -63,11 +54,6 @@ class AssistantTurns:
         """Return the text of the prompt of each chat, and the text of the whole chat.
 
         The prompt is the first messages of a chat, and the generation prompt after them.
-
-        Args:
-            chats: the messages of each chat.
-            inputs: what the template gets beside the messages, the same for all of these chats.
-            prompt_sizes: the number of messages in the prompt of each chat.
         """
         # What the template writes before all messages is in the part of the first message, so that
         # the parts do not give the text of a prompt without messages.
@@ -85,12 +71,7 @@ class AssistantTurns:
     def _cut_texts(
         self, chats: list[list[Message]], inputs: TemplateInputs
     ) -> list[list[str]] | None:
-        """Return the text of each chat, cut after each of its messages, by one rendering.
-
-        A chat of n messages has n + 1 parts: the last has what follows the messages. Returns None
-        if the template may render a message differently because of others, or if a chat has EDGE,
-        which marks the cuts, in its own text.
-        """
+        """Return the text of each chat, cut after each of its messages, by one rendering."""
         # Callers use `_prompt`, which is rendered without settings: with some, such as
         # enable_thinking, the generation prompt may be another one.
         if self._with_edges is None or inputs.settings:
@@ -103,11 +84,9 @@ class AssistantTurns:
     def _mask_by_marks(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
-        """Return a mask of each chat by the template's `{% generation %}` marks.
-
-        If possible, a changed template writes BEGIN and END around what it marks. Its ordinary
-        rendering is faster than the way in which transformers finds marks.
-        """
+        """Return a mask of each chat by the template's `{% generation %}` marks."""
+        # If possible, a changed template writes BEGIN and END around what it marks. Its ordinary
+        # rendering is faster than the way in which transformers finds marks.
         if self._with_begin_and_end is not None:
             rendered = self._with_begin_and_end.render(chats, inputs)
             # The text of each chat with the ranges that are marked in it. It is None for a chat
@@ -124,10 +103,8 @@ class AssistantTurns:
     def _find_turns(
         self, chats: list[list[Message]], inputs: TemplateInputs
     ) -> tuple[list[str], list[_Turns]]:
-        """Return the text of each chat, and the assistants' turns in it.
-
-        The template has no marks: turns are found by what messages add to the text.
-        """
+        """Return the text of each chat, and the assistants' turns in it."""
+        # The template has no marks: turns are found by what messages add to the text.
         # For each chat, the indices of the messages that are an assistant's.
         answer_indices = [
             [i for i, message in enumerate(chat) if message["role"] == "assistant"]
@@ -149,14 +126,8 @@ class AssistantTurns:
         return texts, self._turns_by_two_renderings(chats, inputs, texts, answer_indices)
 
     def _turns_of_cut_text(self, parts: list[str], answer_indices: list[int]) -> _Turns:
-        """Return the assistants' turns of one chat.
-
-        The part of such a message begins with the generation prompt; the rest of it is the turn.
-
-        Args:
-            parts: the text of the chat as `_cut_texts` cuts it: part i is that of message i.
-            answer_indices: the indices of the messages that are an assistant's; never 0.
-        """
+        """Return the assistants' turns of one chat."""
+        # The part of such a message begins with the generation prompt; the rest is the turn.
         ends = list(accumulate(map(len, parts)))  # where each part ends in the text
         for i in answer_indices:
             # With another beginning, it is not known where the turn begins in the part.
@@ -172,17 +143,9 @@ class AssistantTurns:
         texts: list[str],
         answer_indices: list[list[int]],
     ) -> list[_Turns]:
-        """Return the turns of each chat, found by two renderings for each turn.
-
-        A turn is what the text of the messages up to it has more than the text of the messages
-        before it, with the generation prompt.
-
-        Args:
-            chats: the messages of each chat.
-            inputs: what the template gets beside them.
-            texts: the text of each whole chat.
-            answer_indices: for each chat, the indices of the messages that are an assistant's.
-        """
+        """Return the turns of each chat, found by two renderings for each turn."""
+        # A turn is what the text of the messages up to it has more than the text of the messages
+        # before it, with the generation prompt.
         # One entry for each turn of all chats: its chat, the text of the chat, and the index of its
         # message. All chats are rendered in two calls, in the sequence of these entries.
         entries = [
@@ -207,22 +170,16 @@ class AssistantTurns:
 
     @cached_property
     def _with_begin_and_end(self) -> ChatTemplate | None:
-        """The template changed to write BEGIN and END around what it marks; None if that fails."""
         source = with_begin_and_end(self.template.source)
         return None if source is None else replace(self.template, source=source)
 
     @cached_property
     def _with_edges(self) -> ChatTemplate | None:
-        """The template changed to write EDGE after each message; None if that fails."""
         source = with_edges(self.template.source)
         return None if source is None else replace(self.template, source=source)
 
     @cached_property
     def _prompt(self) -> str:
-        """The generation prompt: what the template adds to a chat when it is asked for one.
-
-        Used only with a template whose syntax shows that it is the same for all chats.
-        """
         query: list[list[Message]] = [[{"role": "user", "content": "?"}]]
         [without_prompt] = self.template.render(query, NO_INPUTS)
         [with_prompt] = self.template.render(query, NO_INPUTS, generation_prompt=True)
@@ -232,8 +189,6 @@ class AssistantTurns:
     def _separates_turns(self) -> bool:
         """Whether the template writes what introduces an answer, such as a role, before the turn:
         as a generation prompt, or at the end of the message before.
-
-        Otherwise the role would be taken for a part of the answer.
         """
         # The answer is a word that is in no template.
         query, answer = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}

@@ -31,10 +31,6 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
     No generation prompt is added, and the only special tokens are those that the template writes.
     Tools are passed to the template, or to the tokenizer's separate one for them (`tool_use`).
 
-    Args:
-        tokenizer: the tokenizer.
-        template_file: a chat template; None for the tokenizer's own.
-
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
     """
@@ -58,13 +54,7 @@ def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
 
 
 def _with_templates(tokenizer: Tokenizer, without_tools: str, with_tools: str) -> Tokenizer:
-    """Return the tokenizer with its four functions for chats: see `Tokenizer`.
-
-    Args:
-        tokenizer: the tokenizer.
-        without_tools: the template for chats without tools.
-        with_tools: the template for chats with tools.
-    """
+    """Return the tokenizer with its four functions for chats: see `Tokenizer`."""
     chats = _ChatsOf(tokenizer, (without_tools, with_tools))
     known = tokenizer.chat_facts
     # Everything that can change a count of chats.
@@ -90,15 +80,10 @@ def _with_templates(tokenizer: Tokenizer, without_tools: str, with_tools: str) -
 
 @dataclass(frozen=True)
 class _ChatsOf:
-    """What a tokenizer makes of chats; it is loaded by the first of them.
-
-    Attributes:
-        tokenizer: the tokenizer.
-        sources: the templates for chats without tools and for chats with tools.
-    """
+    """What a tokenizer makes of chats; it is loaded by the first of them."""
 
     tokenizer: Tokenizer
-    sources: tuple[str, str]
+    sources: tuple[str, str]  # the templates for chats without tools and for chats with tools
 
     @cached_property
     def templates(self) -> list[ChatTemplate]:
@@ -127,15 +112,10 @@ class _ChatsOf:
 
 @contextmanager
 def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
-    """Raise a TemplateError with a remedy where chats cannot be rendered in the `with` block.
-
-    Before the block, it is raised if the tools or settings of a chat are wrong. After the block, it
-    replaces what the template raised if a message has no content, such as one that only calls a
-    tool.
-
-    Args:
-        chats: for each chat its messages, its inputs, and perhaps further columns.
-    """
+    """Raise a TemplateError with a remedy where chats cannot be rendered in the `with` block."""
+    # Before the block, it is raised if the tools or settings of a chat are wrong. After the block,
+    # it replaces what the template raised if a message has no content, such as one that only calls
+    # a tool.
     for _, inputs, *_ in chats:
         if inputs.wrong:
             raise TemplateError(inputs.wrong)
@@ -160,13 +140,6 @@ def _call_by_inputs(
 ) -> list[Any]:
     """Call a method for chats, once for each run of consecutive chats with the same inputs, and
     return the result of each chat.
-
-    Args:
-        methods: the method for chats without tools, and the one for chats with tools. Both take the
-            messages of some chats, their common inputs, a list of each further column of these
-            chats, and `arguments`; both return one result for each chat.
-        chats: for each chat its messages, its inputs, and perhaps further columns.
-        arguments: the last arguments of the method, the same for all chats.
     """
     without_tools, with_tools = methods
     results: list[Any] = []
@@ -180,11 +153,7 @@ def _call_by_inputs(
 
 
 def _templates(tokenizer: Tokenizer, file: Path | None) -> tuple[str, str]:
-    """Return the template for chats without tools, and the one for chats with tools.
-
-    Both are the template of the file if there is one, and otherwise the tokenizer's own; empty if
-    it has none.
-    """
+    """Return the template for chats without tools, and the one for chats with tools."""
     if file is not None:
         try:
             template = read_bytes(file).decode("utf-8")

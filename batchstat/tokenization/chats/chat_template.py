@@ -27,14 +27,9 @@ class TemplateError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class ChatTemplate:
-    """A chat template with the tokenizer that renders it.
+    """A chat template with the tokenizer that renders it."""
 
-    Attributes:
-        tokenizer: a transformers tokenizer.
-        source: the template.
-    """
-
-    tokenizer: Any
+    tokenizer: Any  # a transformers tokenizer
     source: str
 
     @cached_property
@@ -49,13 +44,7 @@ class ChatTemplate:
         *,
         generation_prompt: bool = False,
     ) -> list[str]:
-        """Return the text of each chat.
-
-        Args:
-            chats: the messages of each chat.
-            inputs: the tools and settings that the template gets, the same for all of these chats.
-            generation_prompt: whether a generation prompt is added at the end of each chat.
-        """
+        """Return the text of each chat."""
         if not chats:  # apply_chat_template raises on an empty list
             return []
         with _RENDERING:
@@ -74,11 +63,6 @@ class ChatTemplate:
     ) -> list[list[int]]:
         """Return a mask of each chat, as transformers makes it: 1 for a token that the template
         marks by `{% generation %}`, and 0 for others.
-
-        Args:
-            chats: the messages of each chat.
-            inputs: the tools and settings that the template gets, the same for all of these chats.
-            locate: tokenizes the texts instead of the transformers tokenizer.
         """
         with _RENDERING:
             encoded = _with_call(self.tokenizer, locate).apply_chat_template(
@@ -95,11 +79,9 @@ class ChatTemplate:
 
 
 def _with_call(tokenizer: Any, call: Locate) -> Any:
-    """Return a copy of a tokenizer that tokenizes texts by `call`.
-
-    With it, transformers itself decides which tokens a mark has, but does not tokenize the texts in
-    its own way, which is slower.
-    """
+    """Return a copy of a tokenizer that tokenizes texts by `call`."""
+    # So transformers itself decides which tokens a mark has, but does not tokenize the texts in
+    # its own way, which is slower.
     kind = type(tokenizer)
     copied = copy.copy(tokenizer)
     # Python looks up `__call__` in the class of an object: so the copy gets a class of its own.

@@ -115,11 +115,8 @@ class Generation(Extension):
 
 
 def _replace_tag(tag: re.Match[str]) -> str:
-    """Return what to write for a tag: its character, between two blocks that change nothing.
-
-    {%- generation %} becomes {%- if true %} BEGIN {% if true %}, and its end tag two `endif`.
-    Blocks, because jinja2 then treats the whitespace around them as that around the tag.
-    """
+    # {%- generation %} becomes {%- if true %} BEGIN {% if true %}, and its end tag two `endif`.
+    # Blocks, because jinja2 then treats the whitespace around them as that around the tag.
     # The signs that strip whitespace (- or +) on both sides, and whether it is the end tag.
     left_sign, is_end, right_sign = tag.groups()
     if is_end:

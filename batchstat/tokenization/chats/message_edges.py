@@ -57,11 +57,7 @@ def with_edges(source: str) -> str | None:
 
 
 def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
-    """Return the loop over the messages of a chat template.
-
-    None unless there is one such loop, nothing before it or in it looks at later messages, and
-    nothing but a generation prompt comes after it.
-    """
+    """Return the loop over the messages of a chat template."""
     messages = nodes.Name(_MESSAGES, "load")
     loops = [
         (i, node)
@@ -80,12 +76,7 @@ def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
 
 
 def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
-    """Return whether nothing in a node depends on messages after the current one.
-
-    Args:
-        node: a node before the loop over the messages, or in it.
-        is_inner: whether it is in another loop, so that the name `loop` means that one.
-    """
+    """Return whether nothing in a node depends on messages after the current one."""
     if isinstance(node, _ELSEWHERE):  # it uses another template, or ends a pass of the loop early
         return False
     # `name.attribute` or `name[key]`: whether it may be read depends on the name and the key.
@@ -127,6 +118,5 @@ def _is_prompt(node: nodes.Node) -> bool:
 
 
 def _is_constant(node: nodes.Node) -> bool:
-    """Return whether an expression is constant text, or constant texts that are joined."""
     kinds = (nodes.Const, nodes.TemplateData, nodes.Add, nodes.Concat)
     return isinstance(node, kinds) and all(map(_is_constant, node.iter_child_nodes()))

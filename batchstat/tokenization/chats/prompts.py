@@ -20,12 +20,7 @@ from batchstat.lengths.arrays import Ints, expand_ranges
 def count_completions(
     encode: Callable[[list[Any]], Iterable[Sized]], samples: Sequence[tuple[str, str]]
 ) -> Ints:
-    """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
-
-    Args:
-        encode: tokenizes texts, and returns for each its ids, or an object that has them as `ids`.
-        samples: n pairs of a prompt and the text that begins with it.
-    """
+    """Return (n, 2): tokens of each text, and how many of them it shares with its prompt."""
     prompts, texts = (map(ids_of, encode(list(side))) for side in zip(*samples, strict=True))
     counts = [
         (len(text), n_shared(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)
@@ -49,15 +44,10 @@ def ids_of(encoded: Any) -> Sequence[int]:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The special tokens that a tokenizer puts around the tokens of every text.
-
-    Attributes:
-        before: number of special tokens before the text's own.
-        after: ids of the special tokens after them.
-    """
+    """The special tokens that a tokenizer puts around the tokens of every text."""
 
     before: int
-    after: tuple[int, ...]
+    after: tuple[int, ...]  # ids of the special tokens after them
 
     @classmethod
     def find(cls, backend: tokenizers.Tokenizer, special: int) -> "Surroundings | None":
@@ -65,10 +55,6 @@ class Surroundings:
 
         None if the letter has no tokens, or if they are not found among its tokens with special
         ones.
-
-        Args:
-            backend: the tokenizer.
-            special: how many special tokens it adds to every text.
         """
         if special == 0:
             return cls(before=0, after=())
@@ -92,12 +78,6 @@ def shared_ids(
     whether that number is uncertain. If all ids of the shorter side are shared, the special tokens
     follow there, and ids of its own on the longer side. If the first of these ids is that of a
     special token by chance, the two may share more tokens: then the number is uncertain.
-
-    Args:
-        prompts: the ids of all prompts, without special tokens, end to end; and (n + 1,) where the
-            ids of each prompt begin.
-        texts: the same of the texts.
-        around: the special tokens.
     """
     (prompt_ids, prompt_offsets), (text_ids, text_offsets) = prompts, texts
     prompt_sizes, text_sizes = np.diff(prompt_offsets), np.diff(text_offsets)

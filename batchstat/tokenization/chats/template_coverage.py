@@ -38,10 +38,6 @@ class TemplateCoverage:
 
         Names are `tool_messages`, `user_messages` and so on by role, `reasoning`, `tool_calls`,
         `function_call` and `tools`. Nothing is returned if the template raises on made-up words.
-
-        Args:
-            messages: the messages of the chat.
-            inputs: the tools and settings that the template gets.
         """
         # The kind of this chat: everything that may change which fields the template renders.
         roles = tuple(message["role"] for message in messages)
@@ -76,10 +72,7 @@ class TemplateCoverage:
 
 
 def _kind(name: str, value: Any) -> Hashable:
-    """Return what two fields of one name must have in common to be rendered alike.
-
-    These are the properties by which `_Words` decides where it puts words.
-    """
+    """Return what two fields of one name must have in common to be rendered alike."""
     if name == "content":
         # A content that is not a text is a list of parts, with texts in some of them.
         texts = _split_thought(value) if isinstance(value, str) else _texts(value)
@@ -90,14 +83,12 @@ def _kind(name: str, value: Any) -> Hashable:
 
 
 def _split_thought(content: str) -> tuple[str, str]:
-    """Return the reasoning between <think> and </think>, or nothing, and the content after it."""
     # The last </think> and the last <think> before it count; `ends` is empty without </think>.
     thought, ends, said = content.rpartition(_THINK_ENDS)
     return (thought.rpartition(_THINK)[2], said) if ends else ("", content)
 
 
 def _texts(parts: Any) -> list[str]:
-    """Return the texts of a content that is a list of parts."""
     if not isinstance(parts, list):
         return []
     texts = (part.get("text") for part in parts if isinstance(part, dict))
@@ -105,37 +96,24 @@ def _texts(parts: Any) -> list[str]:
 
 
 def _function(call: Any) -> dict[str, Any]:
-    """Return the function of a call or of a tool, which may be under `function` or the call itself;
-    empty if there is none.
-    """
     function = call.get("function", call) if isinstance(call, dict) else {}
     return function if isinstance(function, dict) else {}
 
 
 def _kind_of_call(call: Any) -> Hashable:
-    """Return what two calls must have in common to be rendered alike."""
     function = _function(call)
     arguments = function.get("arguments")
     return bool(function.get("name")), type(arguments).__name__, bool(arguments)
 
 
 def _kind_of_tool(tool: Tool) -> tuple[bool, bool, tuple[str, ...]]:
-    """Return what two tools must have in common to be rendered alike.
-
-    That is whether a tool has its function under `function`, whether it has a description, and the
-    name of the first of its fields that is text.
-    """
     function = _function(tool)
     texts = [name for name, value in function.items() if isinstance(value, str) and value]
     return "function" in tool, "description" in texts, tuple(texts[:1])
 
 
 class _Words:
-    """Puts made-up words, a distinct one for each field, into messages and tools.
-
-    Attributes:
-        names: for each word, the name that `TemplateCoverage.left_out` gives to its field.
-    """
+    """Puts made-up words, a distinct one for each field, into messages and tools."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}

@@ -68,10 +68,6 @@ def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
     Their place in the file decides which of them `CountCheck` checks. Blocks may be nested: an
     inner one begins to count from the place of the outer one. The place is in a context variable
     because some texts reach a counter through transformers, which passes no arguments on.
-
-    Args:
-        records: records before these texts, in their split or in the texts of the outer block.
-        first_byte: where their split begins in its file; 0 in inner blocks.
     """
     outer_byte, outer_records = _PLACE.get()
     outer_place = _PLACE.set((outer_byte + first_byte, outer_records + records))
@@ -87,11 +83,6 @@ class CountCheck:
 
     Which texts are checked depends only on the bytes of their block and its place in its file, not
     on time or threads: a difference that one run finds is found by every run.
-
-    Attributes:
-        backend: the tokenizer whose counts are right.
-        way: names the way of counting, with a verb, for messages: "its pieces have".
-        special_tokens: whether special tokens are counted.
     """
 
     backend: tokenizers.Tokenizer
@@ -100,12 +91,6 @@ class CountCheck:
 
     def check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, recount: Recount) -> None:
         """Compare the counts of some samples of a block, its first ones and random ones.
-
-        Args:
-            sides: a column of n texts; or two, the first and the second texts of n pairs.
-            counts: (n,) tokens of the samples by the way that is checked, with special tokens.
-            recount: counts other samples in the same way, given their sides: of long texts, only an
-                excerpt is compared.
 
         Raises:
             MiscountError: the counts of a sample differ.
@@ -133,14 +118,7 @@ class CountCheck:
     def _compare(
         self, texts: Sequence[list[str]], counts: Ints, recount: Recount, rng: np.random.Generator
     ) -> None:
-        """Tokenize some samples, and raise MiscountError if a count differs.
-
-        Args:
-            texts: a list of texts for each side of the samples.
-            counts: (n,) tokens of the samples by the way that is checked.
-            recount: counts excerpts of long texts in the same way.
-            rng: says where an excerpt begins.
-        """
+        """Tokenize some samples, and raise MiscountError if a count differs."""
         excerpts = [[_excerpt(text, rng) for text in side] for side in texts]
         # Samples are tuples of one text, or of two.
         whole_samples, samples = list(zip(*texts, strict=True)), list(zip(*excerpts, strict=True))
@@ -164,11 +142,8 @@ class CountCheck:
 
 
 def _pick(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
-    """Choose samples to check, by their sizes in bytes: the first ones and random ones.
-
-    Each of the two takes half of the budget, but at least one sample. Returns positions, ascending
-    and each once.
-    """
+    # Samples are chosen by their sizes in bytes: the first ones and random ones, each for half of
+    # the budget, but at least one.
     shuffled = rng.permutation(len(sizes))
     first_ones = np.arange(_n_fitting(sizes, budget // 2))
     random_ones = shuffled[: _n_fitting(sizes[shuffled], budget // 2)]
@@ -176,7 +151,6 @@ def _pick(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
 
 
 def _n_fitting(sizes: Ints, budget: int) -> int:
-    """Return how many of the first sizes fit into a budget together; at least one."""
     return max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right")))
 
 

@@ -87,10 +87,6 @@ class EngineCounter(Shortcut):
         None if the engine is not loaded, if the special tokens are not the same around all texts,
         or if the tokenizer raises on a text.
 
-        Args:
-            prompts: n prompts.
-            wholes: n texts, each of which begins with its prompt.
-
         Raises:
             MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
@@ -142,13 +138,6 @@ class EngineCounter(Shortcut):
     def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
         """Return the ids of n texts, end to end, and (n + 1,) where the ids of each begin. How many
         ids some of the texts have is checked against the tokenizer.
-
-        Args:
-            column: the texts, which the check takes.
-            texts: the same texts as Python's strings, which the engine takes.
-
-        Raises:
-            MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
         ids, offsets = self._ids(texts)
         # The check needs the counts of `_count_sides`, which adds special tokens and leaves texts
@@ -164,10 +153,7 @@ class EngineCounter(Shortcut):
         return ids, offsets
 
     def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
-        """Return whether the engine is loaded, and wait for it if it is being loaded.
-
-        Before that, texts are counted without it: their size is noted, which may start loading.
-        """
+        """Return whether the engine is loaded, and wait for it if it is being loaded."""
         if self._engine is None:
             self._note(sum(side.nbytes for side in sides))
             # Wait: loading while others count would take twice as long on two cores.
@@ -176,10 +162,7 @@ class EngineCounter(Shortcut):
         return self._engine is not None
 
     def _note(self, bytes_: int) -> None:
-        """Note that `bytes_` of text are counted without the engine, and load it if that pays.
-
-        How much text will come is not known: half of what came so far is expected.
-        """
+        # How much text will come is not known: half of what came so far is expected.
         with self._lock:
             self._bytes_without += bytes_
             bytes_so_far = self._bytes_without

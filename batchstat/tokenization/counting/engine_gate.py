@@ -100,9 +100,6 @@ def merges_over_spaces(backend: tokenizers.Tokenizer) -> bool:
 def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
     """Return whether every token stands for bytes of the normalized text and for nothing else, such
     as a mark or a space that is put before a text.
-
-    Args:
-        backend: a tokenizer that `engine_admits`.
     """
     _, splitter = _normalizer_and_splitter(backend)
     # The setting may be in any step: so it is searched in the text of the whole definition.
@@ -123,15 +120,12 @@ def possibly_miscounted(texts: list[str]) -> list[int]:
 
 
 def _normalizer_and_splitter(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
-    """Return the definitions of a tokenizer's normalizer and of its pre-tokenizer."""
     return definition_of_part(backend.normalizer), definition_of_part(backend.pre_tokenizer)
 
 
 def _is_known_splitter(splitter: Definition) -> bool:
-    """Return whether a pre-tokenizer splits texts by patterns with which the engine was compared.
-
-    Its last step must be ByteLevel, which splits by its own pattern, or comes after Split steps
-    with the patterns of one of `_PATTERNS`.
+    """Return whether a pre-tokenizer splits texts by patterns with which the engine was
+    compared.
     """
     # A Sequence has several steps; any other pre-tokenizer is a single one.
     steps = splitter.get("pretokenizers", [splitter])
@@ -164,17 +158,7 @@ def _keeps_matches(step: Definition) -> bool:
 def _finds_added_tokens(
     added: Collection[Any], *, is_normalizing: bool, splits_special_tokens: bool
 ) -> bool:
-    """Return whether the engine finds all added tokens where the tokenizers library does.
-
-    That depends on their flags. A token is searched in the normalized text (`normalized`) or in the
-    raw text. It may take the whitespace before and after it (`lstrip`, `rstrip`), and it may have
-    to be a whole word (`single_word`).
-
-    Args:
-        added: the added tokens.
-        is_normalizing: whether the tokenizer has a normalizer that changes texts.
-        splits_special_tokens: whether special tokens in texts are counted as text.
-    """
+    """Return whether the engine finds all added tokens where the tokenizers library does."""
     # Tokens that take whitespace, or begin or end with it, may compete for it. If they are of
     # several kinds, (normalized, has another flag), and one kind is normalized, the engine may
     # choose another token than tokenizers. Raw tokens without flags, (False, False), do not count:
@@ -204,15 +188,8 @@ def _finds_added_tokens(
 
 
 def _may_be_lost(raw: Any, normalized: str) -> bool:
-    """Return whether the engine may find a normalized token where tokenizers finds a raw one.
-
-    It may if the raw token can begin inside the normalized one. If the raw token must be a whole
-    word, it also may if the normalized one can begin inside the raw one, where that is not a word.
-
-    Args:
-        raw: a token that is found in raw text.
-        normalized: the text of a token that is found in normalized text.
-    """
+    # The engine may miss a raw token that can begin inside the normalized one. One that must be a
+    # whole word, also if the normalized one can begin inside it, where that is not a word.
     raw_text: str = raw.content
     if raw_text in normalized or overlaps(normalized, raw_text):
         return True

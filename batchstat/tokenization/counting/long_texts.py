@@ -24,11 +24,7 @@ _SIGNS = frozenset(string.ascii_letters + string.digits)
 
 @dataclass(frozen=True, eq=False)
 class LongTexts:
-    """Splits long texts of one tokenizer, so that the tokens of the parts add up.
-
-    Attributes:
-        backend: the tokenizer.
-    """
+    """Splits long texts of one tokenizer, so that the tokens of the parts add up."""
 
     backend: tokenizers.Tokenizer
 
@@ -84,12 +80,10 @@ class LongTexts:
 
     @cached_property
     def _neighbours(self) -> set[str]:
-        """Each two characters that are neighbours in an entry or an added token."""
         return {
             entry[i : i + 2] for entry in self.backend.get_vocab() for i in range(len(entry) - 1)
         }
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """Letters and digits that are entries: the normalizer leaves them, and each has a token."""
         return _SIGNS.intersection(self.backend.get_vocab())

@@ -47,13 +47,7 @@ class PieceCounter(Shortcut):
     def __init__(
         self, backend: tokenizers.Tokenizer, cuts: Cuts, *, special_tokens: bool = True
     ) -> None:
-        """Prepare to count as a tokenizer without truncation and padding does.
-
-        Args:
-            backend: the tokenizer.
-            cuts: where its texts may be cut.
-            special_tokens: whether special tokens are counted.
-        """
+        """Prepare to count as a tokenizer without truncation and padding does."""
         super().__init__(backend, "its pieces have", special_tokens=special_tokens)
         self._cuts, self._separator = cuts, _find_separator(backend)
         # The tokens of each piece that is remembered; the lock guards them.
@@ -61,7 +55,6 @@ class PieceCounter(Shortcut):
         self._lock = threading.Lock()
 
     def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
-        """Return whether the pieces of these texts repeat enough to count by pieces."""
         # Repetition is measured in each block by itself. If one answer held for later blocks, what
         # is counted by pieces, and what is checked, would depend on which thread comes first.
         return all(
@@ -70,14 +63,8 @@ class PieceCounter(Shortcut):
         )
 
     def _pieces_repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
-        """Return whether enough of the bytes of sampled pieces are repetitions.
-
-        Pieces come from several positions: a text may begin in English and continue in numbers.
-
-        Args:
-            offsets: (n + 1,) where each text begins in the data, and the last one ends.
-            data: the bytes of the texts.
-        """
+        """Return whether enough of the bytes of sampled pieces are repetitions."""
+        # Pieces come from several positions: a text may begin in English and continue in numbers.
         import pyarrow.compute as pc
 
         sampled_bytes = max(data.size // _SAMPLED_ONE_IN, min(_MIN_SAMPLED, data.size))
@@ -111,14 +98,7 @@ class PieceCounter(Shortcut):
         return np.diff(tokens_before[first_pieces])
 
     def _starts(self, data: pa.Buffer, offsets: Ints) -> npt.NDArray[np.int32]:
-        """Cut the bytes of texts into pieces.
-
-        Returns (p + 1,) where each of the p pieces begins, and where the last one ends.
-
-        Args:
-            data: the bytes of the texts.
-            offsets: where each text begins and ends in them.
-        """
+        """Cut the bytes of texts into pieces."""
         octets = data.to_pybytes()
         # Each kind of cut has a bit: left[i] has the bits of the kinds that allow byte i before a
         # cut, right[i] of those that allow it after one.
@@ -167,10 +147,6 @@ class PieceCounter(Shortcut):
         )
 
     def _count_between(self, ids: Ints, separator_id: int, group: list[bytes]) -> Ints:
-        """Return the tokens of each piece of a group, given the ids of the joined group.
-
-        Ids [5, 6, 0, 7] and separator 0 -> [2, 1].
-        """
         separators = np.flatnonzero(ids == separator_id)
         if len(separators) != len(group) - 1:  # a piece contains the text of the special token
             return self._tokenize_separately(group)
@@ -178,22 +154,18 @@ class PieceCounter(Shortcut):
         return np.diff(separators, prepend=-1, append=len(ids)) - 1
 
     def _tokenize_separately(self, pieces: list[bytes]) -> Ints:
-        """Return (n,) tokens of each of these pieces, each tokenized as a text of its own."""
         encoded = encodings(self._backend, [piece.decode() for piece in pieces])
         return np.fromiter(map(len, encoded), np.int64, len(pieces))
 
 
 def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:
-    """Return an Arrow array of the slices of data that begin at `starts`, without a copy."""
     return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), data])
 
 
 def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
-    """Find a special token by which texts can be joined, and told apart again by its id.
-
-    In a joined text, the tokenizer must find it exactly where it was inserted. Returns its text and
-    its id; None if the tokenizer has no such token.
-    """
+    """Find a special token by which texts can be joined, and told apart again by its id."""
+    # In a joined text, the tokenizer must find it exactly where it was inserted. Returns its text
+    # and its id; None if the tokenizer has no such token.
     added, unknown = backend.get_added_tokens_decoder(), _unknown_ids(backend)
     # Take the first token that no condition below rules out.
     for number, token in sorted(added.items()):
@@ -224,7 +196,6 @@ def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
 
 
 def _unknown_ids(backend: tokenizers.Tokenizer) -> set[int]:
-    """Return the ids that the model gives a character outside its vocabulary."""
     with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
         return {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
     return set()

@@ -27,10 +27,6 @@ def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict
     The number is 0 if `special_tokens` is false. It is None if the tokens of a sample may be other
     than those of its texts and a fixed number of special ones: samples must then be tokenized
     whole.
-
-    Args:
-        backend: a tokenizer without truncation and padding.
-        special_tokens: whether special tokens are added.
     """
     part = definition_of_part(backend.post_processor)
     find = _count_special if special_tokens else lambda *_: 0
@@ -41,13 +37,7 @@ def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict
 
 
 def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
-    """Return whether every template of a post-processor has each of the texts exactly once.
-
-    Args:
-        part: the definition of the post-processor.
-        kind: `single` or `pair`, the template.
-        texts: the names of the texts in this template: A, or A and B.
-    """
+    """Return whether every template of a post-processor has each of the texts exactly once."""
     steps = steps_of(part, "processors")
     templates = [step[kind] for step in steps if step["type"] == "TemplateProcessing"]
     return all(
@@ -57,11 +47,7 @@ def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
 
 
 def _count_special(backend: tokenizers.Tokenizer, sides: int) -> int | None:
-    """Return the number of special tokens in a sample of `sides` texts, one or two.
-
-    It is the number of tokens of a sample of empty texts. All samples that can be made of the test
-    texts must have as many tokens more than their texts; otherwise the number is None.
-    """
+    """Return the number of special tokens in a sample of `sides` texts, one or two."""
     token_counts = _probe_counts(backend)
     if not token_counts:
         return None
@@ -76,11 +62,9 @@ def _count_special(backend: tokenizers.Tokenizer, sides: int) -> int | None:
 
 
 def _probe_counts(backend: tokenizers.Tokenizer) -> dict[str, int]:
-    """Return the number of tokens of each test text, without special tokens.
-
-    Texts without tokens are left out. If the empty text has tokens, nothing is returned, because
-    the special tokens could not be told apart.
-    """
+    """Return the number of tokens of each test text, without special tokens."""
+    # Texts without tokens are left out. If the empty text has tokens, nothing is returned, because
+    # the special tokens could not be told apart.
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
     counts = {}
     for text in (*_PROBES, *added[:_MOST_ADDED]):

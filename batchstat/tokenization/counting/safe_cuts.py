@@ -70,10 +70,6 @@ class Cuts:
 
     Each kind of cut has a bit. A text may be cut between bytes a and b if `left[a] & right[b]` is
     not 0: if a kind allows a on its left and b on its right.
-
-    Attributes:
-        left: (256,) for each byte, the bits of the kinds that allow it before the cut.
-        right: (256,) for each byte, the bits of the kinds that allow it after the cut.
     """
 
     left: bytes
@@ -139,11 +135,7 @@ def overlaps(one: str, other: str) -> bool:
 
 
 def _cuts_between(*kinds: tuple[bytes, bytes]) -> Cuts:
-    """Return the tables of some kinds of cuts.
-
-    Args:
-        kinds: for each kind, the bytes that may be before the cut, and those that may be after it.
-    """
+    """Return the tables of some kinds of cuts."""
     left, right = bytearray(256), bytearray(256)
     for bit, (bytes_before, bytes_after) in enumerate(kinds):
         for byte in bytes_before:
@@ -154,28 +146,20 @@ def _cuts_between(*kinds: tuple[bytes, bytes]) -> Cuts:
 
 
 def _never_inside(tokens: Iterable[str], after: bytes) -> bytes:
-    """Return the bytes of `after` before which a cut never divides one of the tokens.
-
-    These are the bytes that no token has, unless as its first byte.
-    """
     return bytes(set(after) - {byte for token in tokens for byte in token.encode()[1:]})
 
 
 def _counts_by_word(model: Any) -> bool:
-    """Return whether a word always has the same tokens, whatever is around it.
-
-    Dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`) would choose them at random.
-    """
+    # Dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`) would choose them at random.
     is_random = any(getattr(model, name, None) for name in ("dropout", "alpha", "nbest_size"))
     return type(model).__name__ in ("BPE", "WordPiece", "Unigram") and not is_random
 
 
 def _allow_cuts(added: Iterable[tokenizers.AddedToken]) -> bool:
-    """Return whether a cut divides no added token, and hides from none what comes after it.
-
-    Tokens of nothing but spaces are accepted, because a run of spaces is not cut with them. So are
-    tokens that take the whitespace before them: it begins with the space before which a cut may be.
-    """
+    """Return whether a cut divides no added token, and hides from none what comes after it."""
+    # Tokens of nothing but spaces are accepted, because a run of spaces is not cut with them. So
+    # are tokens that take the whitespace before them: it begins with the space before which a cut
+    # may be.
     return not any(
         # These two depend on what comes after the token.
         token.rstrip
@@ -188,11 +172,7 @@ def _allow_cuts(added: Iterable[tokenizers.AddedToken]) -> bool:
 
 
 def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
-    """Return whether texts are split by a pattern of byte-level BPE for which cuts are proven.
-
-    These are the pattern of gpt2, which ByteLevel has itself, and those of cl100k and Qwen2, each
-    in a Split before ByteLevel.
-    """
+    """Return whether texts are split by a pattern of byte-level BPE for which cuts are proven."""
     if normalizer not in ({}, {"type": "NFC"}):
         return False
     *splits, last = splitter.get("pretokenizers") or [splitter]
@@ -229,5 +209,4 @@ def _is_metaspace(splitter: Definition) -> bool:
 
 
 def _drops_whitespace(splitter: Definition) -> bool:
-    """Return whether the first step of a splitter drops whitespace."""
     return bool(splitter.get("pretokenizers", [None])[:1] == [{"type": "WhitespaceSplit"}])

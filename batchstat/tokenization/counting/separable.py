@@ -60,10 +60,6 @@ def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> by
 
     These are all bytes but the space, or visible ASCII, or none where a step of the normalizer is
     not recognized.
-
-    Args:
-        normalizer: the definition of the normalizer.
-        splits_at_whitespace: whether the pre-tokenizer drops whitespace before anything else.
     """
     steps = steps_of(normalizer, "normalizers")
     maps = _precompiled_maps(steps)
@@ -141,9 +137,8 @@ def _is_visible(text: str) -> bool:
 def _keeps_ascii(normalizer: Any) -> bool:
     """Return whether a map leaves visible ASCII unchanged, alone and around a space, and leaves a
     space before each sign that shares its grapheme cluster.
-
-    What a precompiled map does can only be found out by applying it.
     """
+    # What a precompiled map does can only be found out by applying it.
     signs = VISIBLE.decode()
     unchanged = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]
     if any(normalizer.normalize_str(text) != text for text in unchanged):
@@ -154,6 +149,5 @@ def _keeps_ascii(normalizer: Any) -> bool:
 
 
 def _keeps_spaces(normalizer: Any) -> bool:
-    """Return whether a map leaves a space after each sign that shares its grapheme cluster."""
     signed = "".join(f"{sign} _" for sign in _SIGNS_AND_MARKS)
     return bool(normalizer.normalize_str(signed).count(" _") >= len(_SIGNS_AND_MARKS))

@@ -19,13 +19,7 @@ class Shortcut(ABC):
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool) -> None:
-        """Prepare to count as a tokenizer without truncation and padding does.
-
-        Args:
-            backend: the tokenizer.
-            way: see `CountCheck`.
-            special_tokens: whether special tokens are counted.
-        """
+        """Prepare to count as a tokenizer without truncation and padding does."""
         self._backend = backend
         # Special tokens of a sample, by the number of its sides: 1 for texts, 2 for pairs. None if
         # their number is not fixed.
@@ -39,10 +33,6 @@ class Shortcut(ABC):
 
         None if this way cannot count them now, or if the tokenizer raises on one of them: the
         ordinary way of counting then finds out on which one.
-
-        Args:
-            first: n texts, none of them null, or the first texts of n pairs.
-            second: the second texts of the pairs.
 
         Raises:
             MiscountError: a text that the tokenizer also counted has another number of tokens.
@@ -70,7 +60,6 @@ class Shortcut(ABC):
         """Return (n,) tokens of texts, without special tokens."""
 
     def _count_sides(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
-        """Return (n,) tokens of samples: those of their sides, and the special tokens."""
         special = self._special[len(sides)]
         assert special is not None
         total: Ints = np.sum([self._count_side(side) for side in sides], axis=0) + special

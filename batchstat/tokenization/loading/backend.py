@@ -20,21 +20,12 @@ _LIBRARY = f"tokenizers {tokenizers.__version__}"
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a tokenizer before it is parsed, which may take a second.
-
-    Attributes:
-        definition: its tokenizer.json, without truncation and padding, as `full_definition` writes
-            it.
-        special_tokens_per_sample: tokens of an empty text.
-        special_tokens_per_pair: tokens of a pair of empty texts.
-        max_length: its `model_max_length`, in tokens; None if it has none.
-        chats: how it renders chats; None where that is not known.
-    """
+    """What is known of a tokenizer before it is parsed, which may take a second."""
 
     definition: str
-    special_tokens_per_sample: int
-    special_tokens_per_pair: int
-    max_length: int | None
+    special_tokens_per_sample: int  # tokens of an empty text
+    special_tokens_per_pair: int  # tokens of a pair of empty texts
+    max_length: int | None  # its `model_max_length`, in tokens; None if it has none
     chats: ChatFacts | None = field(default=None, hash=False)  # a dict has no hash
 
     @classmethod
@@ -58,14 +49,10 @@ class Transformers:
     """The transformers tokenizer that a backend belongs to, made when it is first asked for.
 
     Another process gets it as it was made, or else what makes it.
-
-    Attributes:
-        make: makes it; None where it is made.
-        made: what it made; None until then.
     """
 
-    make: Callable[[], Any] | None = None
-    made: Any = None
+    make: Callable[[], Any] | None = None  # makes it; None where it is made
+    made: Any = None  # what it made; None until then
 
     def __call__(self) -> Any:
         """Return the tokenizer, always the same."""
@@ -78,13 +65,7 @@ class Transformers:
 def from_known(
     name: str, known: Known, as_transformers: Callable[[], Any] | None = None
 ) -> Tokenizer:
-    """Return a tokenizer that is parsed when something is counted with it.
-
-    Args:
-        name: as the user wrote it.
-        known: what is known of it.
-        as_transformers: see `from_backend`.
-    """
+    """Return a tokenizer that is parsed when something is counted with it."""
     make = as_transformers or Transformers(partial(of_known, known, None))
     return Tokenizer(
         name=name,
@@ -105,15 +86,7 @@ def from_backend(
     max_length: int | None,
     as_transformers: Callable[[], Any] | None = None,
 ) -> Tokenizer:
-    """Wrap a tokenizer of the tokenizers library.
-
-    Args:
-        name: as the user wrote it.
-        backend: the tokenizer, which is modified: truncation and padding are switched off.
-        max_length: its `model_max_length`; None if it has none.
-        as_transformers: returns the transformers tokenizer that it belongs to, always the same;
-            None if there is none.
-    """
+    """Wrap a tokenizer of the tokenizers library."""
     backend.no_truncation()
     backend.no_padding()
     with panics_as_errors():  # with some post-processors, it panics on an empty text
@@ -138,17 +111,13 @@ def _rebuild(
     max_length: int | None,
     as_transformers: Callable[[], Any],
 ) -> Tokenizer:
-    """Build a tokenizer again from its pickle, in another process.
-
-    The pickle of a backend omits `encode_special_tokens`, which is set here.
-    """
+    # The pickle of a backend omits `encode_special_tokens`, which is set here.
     backend.encode_special_tokens = encode_special_tokens
     return from_backend(name, backend, max_length, as_transformers)
 
 
 @lru_cache(maxsize=2)  # nothing modifies it, and a process may count several corpora
 def _parsed(known: Known) -> tokenizers.Tokenizer:
-    """Return the tokenizer that a definition defines."""
     definition, splits_special_tokens = parts_of_definition(known.definition)
     backend = tokenizers.Tokenizer.from_str(definition)
     backend.encode_special_tokens = splits_special_tokens
@@ -161,7 +130,6 @@ def of_known(known: Known, chat_template: str | None) -> Any:
 
 
 def _of_backend(backend: tokenizers.Tokenizer, chat_template: str | None) -> Any:
-    """Return a transformers tokenizer with a copy of the backend, which takes time."""
     return import_quietly("PreTrainedTokenizerFast")(
         tokenizer_object=backend, chat_template=chat_template
     )
@@ -170,10 +138,6 @@ def _of_backend(backend: tokenizers.Tokenizer, chat_template: str | None) -> Any
 def _encoder(backend: tokenizers.Tokenizer, as_transformers: Callable[[], Any]) -> "Encoder":
     """Return the encoder of a tokenizer of the tokenizers library, with the faster ways of counting
     that are exact for it.
-
-    Args:
-        backend: the tokenizer.
-        as_transformers: returns the transformers tokenizer that it belongs to, always the same.
     """
     # Not loaded where all counts are cached.
     from tokenizers.models import BPE

@@ -48,10 +48,6 @@ _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
     """Load the tokenizer called `name`; never substitute another.
 
-    Args:
-        name: as the user wrote it.
-        fresh: whether to load it where it is remembered, and not to remember it.
-
     Raises:
         InputError: it cannot be loaded; the message says how to get one.
     """
@@ -122,10 +118,7 @@ def _remembered(name: str, load: Callable[[str], Tokenizer]) -> Tokenizer:
 
 
 def _from_file(name: str) -> Tokenizer:
-    """Load a tokenizer.json that stands alone, without a tokenizer_config.json.
-
-    Its maximum length is that of the truncation that is stored in it; None without one.
-    """
+    """Load a tokenizer.json that stands alone, without a tokenizer_config.json."""
     try:
         backend = tokenizers.Tokenizer.from_str(Path(name).read_text(encoding="utf-8"))
         stated = (backend.truncation or {}).get("max_length")
@@ -142,7 +135,6 @@ def _from_file(name: str) -> Tokenizer:
 
 @cache
 def _builtin() -> Known:
-    """Return what is known of the built-in tokenizer."""
     definition = full_definition(builtin.definition(), splits_special_tokens=False)
     return Known(definition, 0, 0, builtin.MAX_LENGTH)
 
@@ -186,10 +178,6 @@ def _from_transformers(name: str) -> Tokenizer:
 def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
     """Return the `Tokenizer` for whatever a user passes as one.
 
-    Args:
-        given: a name or path, or a tokenizer of tokenizers or transformers, which is not modified.
-        fresh: see `load_tokenizer`.
-
     Raises:
         OptionError: `given` is something else.
         InputError: it cannot be loaded.
@@ -213,16 +201,9 @@ def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
 
 
 def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
-    """Wrap a transformers tokenizer.
-
-    Where a call of the tokenizer only passes texts on to its backend, a copy of the backend counts.
-    Otherwise the tokenizer is called.
-
-    Args:
-        name: as the user wrote it.
-        tokenizer: the tokenizer.
-        origin: where its settings come from, for messages.
-    """
+    """Wrap a transformers tokenizer."""
+    # Where a call of the tokenizer only passes texts on to its backend, a copy of the backend
+    # counts. Otherwise the tokenizer is called.
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{origin}: model_max_length")
     backend = backend_of(tokenizer)
@@ -236,9 +217,6 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
 def backend_of(given: Any) -> tokenizers.Tokenizer | None:
     """Return what counts the texts of a loaded tokenizer, as a copy without truncation and padding.
     None if it is not loaded, or if more than a tokenizer of the tokenizers library counts them.
-
-    Args:
-        given: whatever a user passes as a tokenizer.
     """
     if isinstance(given, tokenizers.Tokenizer):
         return _copy(given, given.encode_special_tokens)
@@ -249,10 +227,6 @@ def backend_of(given: Any) -> tokenizers.Tokenizer | None:
 
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
-    """Return whether a call of a transformers tokenizer only passes texts to its backend.
-
-    That is so if its class overrides none of the methods in between, or only in a harmless way.
-    """
     kind, base = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
     # Both are None where this version of transformers has no such method.
     methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in _CALLS]
@@ -273,10 +247,8 @@ def _has_definition(backend: tokenizers.Tokenizer) -> bool:
 
 
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
-    """Return a tokenizer that differs only in truncation, padding and this setting, without them.
-
-    It has the parts of the other one, since a copy of a large vocabulary takes half a second: a
-    later change of the other's parts, such as training its model, changes this one, too.
+    """Return a tokenizer that differs only in truncation, padding and this setting, without
+    them.
     """
     copied = tokenizers.Tokenizer(backend.model)
     for name in _PARTS:

@@ -24,10 +24,6 @@ an entry and special tokens only."""
 def stated_maximum(value: object, what: str) -> int | None:
     """Return the maximum length that a tokenizer states, in tokens; None if it states none.
 
-    Args:
-        value: what it states: an integer of at least 1; None or a huge number for no maximum.
-        what: the setting and its file, for the message.
-
     Raises:
         InputError: `value` is anything else.
     """
@@ -63,13 +59,7 @@ def check_complete(name: str, tokenizer: Any) -> None:
 
 
 def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
-    """Return the error for a name from which transformers could not load a tokenizer.
-
-    Args:
-        name: as the user wrote it: a folder, or a name on the hub.
-        offline: whether only local files were tried.
-        error: what transformers raised.
-    """
+    """Return the error for a name from which transformers could not load a tokenizer."""
     if "trust_remote_code" in str(error):
         reason = "it requires trust_remote_code, which batchstat never enables"
         remedy = "pass a tokenizer.json"
@@ -155,7 +145,6 @@ def _lacks_library(folder: Path) -> str:
 
 
 def _missing(packages: dict[str, str]) -> list[str]:
-    """Return the packages whose modules cannot be found."""
     return [package for module, package in packages.items() if not _is_there(module)]
 
 

@@ -27,14 +27,7 @@ _ORIGIN_SETTINGS = ("name_or_path", "is_local", "local_files_only")
 def from_callable(
     name: str, tokenizer: Any, max_length: int | None, definition: str | None = None
 ) -> Tokenizer:
-    """Wrap a transformers tokenizer that counts by being called.
-
-    Args:
-        name: as the user wrote it.
-        tokenizer: the tokenizer.
-        max_length: its `model_max_length`; None if it has none.
-        definition: the definition that was made of it before, in another process; None to make it.
-    """
+    """Wrap a transformers tokenizer that counts by being called."""
     # The definition is made before the first call: a tokenizer may store in its attributes what it
     # was called with.
     known_definition = definition or _definition(tokenizer)
@@ -78,11 +71,7 @@ def from_callable(
 
 
 def _definition(tokenizer: Any) -> str:
-    """Return a text that differs between two tokenizers if their counts may differ.
-
-    It has a digest of the tokenizer's class, attributes and settings, and the versions of the
-    libraries that it may call.
-    """
+    """Return a text that differs between two tokenizers if their counts may differ."""
     attributes = dict(vars(tokenizer))
     settings = attributes.pop("init_kwargs", {})
     attributes.pop("name_or_path", None)  # it, too, only says where the tokenizer was found
@@ -94,10 +83,7 @@ def _definition(tokenizer: Any) -> str:
 
 
 def _folders(values: dict[str, Any]) -> set[str]:
-    """Return the folders of all files whose paths are among the values, each with its last slash.
-
-    They are left out of the digest: the same tokenizer may be in another folder elsewhere.
-    """
+    # Folders are left out of the digest: the same tokenizer may be in another folder elsewhere.
     paths = [value for value in values.values() if isinstance(value, str)]
     # Not Path.is_file, which raises for some texts that are no paths.
     found = filter(os.path.isfile, paths)

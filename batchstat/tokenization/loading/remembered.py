@@ -92,7 +92,6 @@ class _UnderDevelopmentError(Exception):
 
 @cache
 def _versions() -> tuple[str, ...]:
-    """Return the libraries that load tokenizers, with their versions."""
     versions = installed_versions(_LIBRARIES)
     if any(".dev" in version for version in versions.values()):
         raise _UnderDevelopmentError
@@ -114,7 +113,6 @@ def _contents(path: Path) -> Iterator[str]:
 
 
 def _file(state: str | None) -> Path | None:
-    """Return the file of an entry; None without a state, or without a cache folder."""
     folder = None if state is None else cache_folder()
     return None if folder is None else folder / f"{state}{ENDING}"
 

@@ -29,10 +29,6 @@ def state_digest(thing: object, folders: Collection[str] = ()) -> str:
 
     If something in it does not expose its state, such as an object of a C extension that cannot be
     pickled, the digest is random, and equals no other.
-
-    Args:
-        thing: the object; it is only read.
-        folders: paths of folders, which are left out where a text begins with one of them.
     """
     # The longest come first: if a text begins with two folders, the inner one is left out.
     walk = _Walk(tuple(sorted(folders, key=len, reverse=True)))
@@ -99,7 +95,6 @@ class _Walk:
         self.digest.update(content)
 
     def _add_name(self, thing: Any) -> None:
-        """Add the name of an object that the code of a library defines: its version is known."""
         name = getattr(thing, "__qualname__", thing.__name__)
         self._put("name", f"{getattr(thing, '__module__', None)}.{name}".encode())
 

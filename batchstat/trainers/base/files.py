@@ -30,12 +30,6 @@ def read_setup(
 ) -> TrainingSetup:
     """Read a trainer's configuration from a file, and return what it means.
 
-    Args:
-        path: a .json or .yaml file.
-        framework: name of the framework that the file is for; by default the framework that knows
-            the largest share of its keys.
-        ignore_keys: further keys that decide nothing about data or batches.
-
     Raises:
         OptionError: the file is not a configuration of a known framework, has a misspelt key or an
             invalid value, or asks for batches that are not modelled.
@@ -59,12 +53,6 @@ def setup_of(
     values: Mapping[str, Any], name: str, path: Path, ignore_keys: Sequence[str] = ()
 ) -> TrainingSetup:
     """Return what the keys of a trainer's configuration mean, with its warnings.
-
-    Args:
-        values: the keys with their values.
-        name: name of the framework that the keys are for.
-        path: the configuration, for messages.
-        ignore_keys: further keys that decide nothing about data or batches.
 
     Raises:
         OptionError: a misspelt key or an invalid value, or batches that are not modelled.

@@ -73,15 +73,8 @@ def _check_file(path: Path) -> None:
 def _count_values(value: Any, counted: dict[int, int]) -> int:
     """Count the values in a table or list, so that a hostile file is refused: an alias of YAML can
     repeat a list in a list in a list, where a few lines stand for more values than fit in memory,
-    and can put a list into itself. `[1, [2, 3]]` has 5 values: 3 numbers and 2 lists.
-
-    Args:
-        value: any value of a configuration.
-        counted: by the id of each table or list that was met before, how many values it has; 0
-            while these are being counted.
-
-    Raises:
-        ValueError: there are more than `_MOST_VALUES`, or a table or list contains itself.
+    and can put a list into itself. `[1, [2, 3]]` has 5 values: 3 numbers and 2 lists. Raises
+    ValueError: there are more than `_MOST_VALUES`, or a table or list contains itself.
     """
     if not isinstance(value, dict | list):
         return 1

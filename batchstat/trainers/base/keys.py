@@ -25,14 +25,7 @@ KEYS_FILE = "keys.json"
 
 @dataclass(frozen=True)
 class KnownKeys:
-    """The keys of a trainer's configuration.
-
-    Attributes:
-        package: the trainer, as it is installed.
-        version: the version whose keys and whose rules these are.
-        keys: the keys that it has.
-        also: those of earlier versions, and of the command that starts it.
-    """
+    """The keys of a trainer's configuration."""
 
     package: str
     version: str
@@ -54,25 +47,13 @@ def known_keys(file: Path) -> KnownKeys:
 
 @dataclass(frozen=True)
 class Key:
-    """What may stand in a configuration for a key that decides about batches.
-
-    Attributes:
-        kind: the type of its values: int, float, bool, str, list, dict, or object for any type;
-            null is allowed where it is the default.
-        default: its value where the configuration does not have the key.
-        least: the smallest number that is allowed; -1 where the trainer takes -1 for "not set".
-        most: the largest number that is allowed.
-        values: the texts that are allowed; empty for any text. For a number: texts that stand for
-            its default, such as "auto".
-        refused: what the user can do instead, for a key of which no value is modelled but false and
-            empty ones; empty for other keys.
-    """
+    """What may stand in a configuration for a key that decides about batches."""
 
     kind: type[Any]
-    default: Any
+    default: Any  # its value where the configuration does not have the key
     least: float = 0
     most: float = MAX_INT
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()  # the texts that are allowed
     refused: str = ""
 
 
@@ -88,12 +69,7 @@ def refused(remedy: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerConfig:
-    """A trainer's configuration: each field that is a `key` is one that decides about batches.
-
-    Attributes:
-        where: the path of the configuration, for messages.
-        given_keys: the names of all keys that it sets.
-    """
+    """A trainer's configuration: each field that is a `key` is one that decides about batches."""
 
     where: str
     given_keys: frozenset[str]
@@ -138,10 +114,6 @@ class TrainerConfig:
     @classmethod
     def read(cls, where: str, all_values: Mapping[str, Any]) -> Self:
         """Return the record of a configuration.
-
-        Args:
-            where: the path of the configuration, for messages.
-            all_values: all of its keys with their values, also those that decide nothing.
 
         Raises:
             OptionError: a value of another type or out of range.
@@ -189,11 +161,6 @@ difflib's default of 0.6, `data_seed` would be one of `datasets`."""
 def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> None:
     """Raise OptionError if an unknown key is probably a misspelling of one that decides. The
     message has all unknown keys, so that a file can be corrected at once.
-
-    Args:
-        where: the path of the configuration, for messages.
-        unknown: its keys that are not known.
-        keys: the keys that decide about batches.
     """
     # For each unknown key, a list of the key that it is most similar to, if one is similar enough.
     similar = {name: get_close_matches(name, keys, n=1, cutoff=_NEAR) for name in unknown}
@@ -208,12 +175,8 @@ def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> N
 
 
 def _checked_value(name: str, value: Any, key: Key) -> Any:
-    """Return a value as its key declares it. Raises OptionError for another type, or out of range.
-
-    Args:
-        name: the path of the configuration and the key, for messages.
-        value: the value as the file has it.
-        key: what the key may be.
+    """Return a value as its key declares it. Raises OptionError for another type, or out of
+    range.
     """
     if value is None:
         if key.default is None:
@@ -240,10 +203,8 @@ _WORDS: dict[type[Any], str] = {
 
 
 def _as_number(name: str, value: Any, key: Key) -> Any:
-    """Return a value as a number, an int where the key's kind is int.
-
-    A text with a number in it counts, since YAML reads 1e-5 as text; 3.0 counts as 3.
-    """
+    """Return a value as a number, an int where the key's kind is int."""
+    # A text with a number in it counts, since YAML reads 1e-5 as text; 3.0 counts as 3.
     number = value
     if isinstance(value, str):
         with suppress(ValueError):  # stays a text, which is no number below
@@ -259,7 +220,6 @@ def _as_number(name: str, value: Any, key: Key) -> Any:
 
 
 def _expect(name: str, value: Any, holds: bool, expected: str) -> Any:
-    """Return a value for which a condition holds. Raises OptionError with what is expected."""
     if not holds:
         raise OptionError(f"{name}={short(value)}", f"must be {expected}")
     return value

@@ -7,19 +7,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class NotRead:
-    """A trainer whose configuration is not read.
-
-    Attributes:
-        title: what its configuration is called.
-        keys: keys that no trainer that is read has, by any of which it is recognised; `table.key`
-            for one in a table.
-        command: what trains with the file that follows, for `batchstat run`; empty for one that was
-            not tried.
-    """
+    """A trainer whose configuration is not read."""
 
     title: str
     keys: frozenset[str]
-    command: str = ""
+    command: str = ""  # what trains with the file that follows, for `batchstat run`
 
 
 def _keys(text: str) -> frozenset[str]:

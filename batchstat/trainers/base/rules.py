@@ -15,16 +15,10 @@ from batchstat.trainers.base.samples import Preparation, keep_all
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long training lasts, in epochs or in steps.
-
-    Attributes:
-        epochs: number of epochs; 1.5 ends in the middle of the second.
-        max_steps: number of optimizer steps, whatever `epochs` is; None if `epochs` decides.
-        warmup: number of steps of the warm-up; below 1 its share of all steps.
-    """
+    """How long training lasts, in epochs or in steps."""
 
     epochs: float
-    max_steps: int | None = None
+    max_steps: int | None = None  # number of optimizer steps, whatever `epochs` is
     warmup: float = 0.0
 
     def total_steps(self, steps_per_epoch: int) -> int:
@@ -42,27 +36,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusRules:
-    """What is read of a corpus, and how it becomes tokens.
-
-    Attributes:
-        reading: keywords of `profile` that the configuration decides.
-        columns: keywords of `profile` for the columns that a corpus may have; of several that it
-            has, the first in this list counts.
-        no_columns: what is wrong with a corpus that has none of `columns`, and the remedy.
-        refused_columns: given a content such as "messages", returns the columns that would change
-            its samples and are not read, each with the remedy.
-        unreadable: why the corpus that the configuration names cannot be read, and the remedy;
-            empty if it can.
-        appends_eos: whether the trainer appends the tokenizer's end-of-sequence token to texts that
-            do not end with it.
-        eos_column: the column whose texts get that token instead of the completions, where a corpus
-            has both.
-        answers_template: given the text of a chat template, returns the file of the template that
-            the trainer uses in its place, so that assistants' turns are marked, or None if it keeps
-            the template. None if the trainer never replaces one.
-        check_tokens: given a tokenizer's name, raises InputError if it lacks tokens of a chat
-            template that the trainer takes from another tokenizer; None if it takes none.
-    """
+    """What is read of a corpus, and how it becomes tokens."""
 
     reading: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[Mapping[str, Any], ...] = ()
@@ -77,14 +51,7 @@ class CorpusRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:
-    """Which samples are batched, and how.
-
-    Attributes:
-        strategy: the strategy.
-        settings: fields of `Settings` that the configuration decides.
-        max_length_of_corpus: whether no sample is truncated, even above the tokenizer's maximum.
-        prepare: given the corpus and `max_length`, returns the samples that are batched.
-    """
+    """Which samples are batched, and how."""
 
     strategy: StrategySpec
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -94,18 +61,10 @@ class Batching:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRules:
-    """What the keys of a configuration mean.
-
-    Attributes:
-        config: the keys that decide, after the changes that other keys make to their values.
-        corpus: what is read.
-        batching: what is batched.
-        schedule: how long training lasts.
-        warnings: caveats of the report.
-    """
+    """What the keys of a configuration mean."""
 
     config: TrainerConfig
     corpus: CorpusRules = field(default_factory=CorpusRules)
     batching: Batching
     schedule: Schedule
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()  # caveats of the report

@@ -14,19 +14,12 @@ from batchstat.profiling.profile import Profile
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedSamples:
-    """What a trainer keeps of a corpus.
-
-    Attributes:
-        profile: the samples that it batches, in its sequence, as long as it makes them.
-        dropped: number of samples that it drops, by the reason.
-        lost: what it shortened and dropped of them.
-        warnings: caveats of these samples.
-    """
+    """What a trainer keeps of a corpus."""
 
     profile: Profile
     dropped: Mapping[str, int] = field(default_factory=dict)
     lost: Lost = field(default_factory=Lost)
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()  # caveats of these samples
 
 
 Preparation = Callable[[Profile, int], TrainedSamples]
@@ -55,13 +48,7 @@ def drop_untrained(profile: Profile, max_length: int) -> TrainedSamples:
 
 
 def keep_some(profile: Profile, kept: Ints, reason: str) -> TrainedSamples:
-    """Keep some samples of a corpus, and count the others as dropped.
-
-    Args:
-        profile: the corpus.
-        kept: positions of the samples to keep, in the sequence that they are to have.
-        reason: why the others are dropped, in words.
-    """
+    """Keep some samples of a corpus, and count the others as dropped."""
     taken = profile.take(kept)
     dropped = len(profile) - len(kept)
     if not dropped:

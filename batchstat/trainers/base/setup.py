@@ -26,21 +26,8 @@ def as_yaml(keys: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetup(TrainingRules):
-    """What a trainer does with a corpus: the rules of its configuration, and where they are from.
-
-    Attributes:
-        framework: name of the framework that the configuration is for.
-        title: what configurations of that framework are called, such as "TRL's SFTConfig".
-        version: the version of the framework whose rules these are.
-        path: the file of the configuration.
-        own_keys: the configuration's names of settings and parameters, by batchstat's names, such
-            as {"batch_size": "per_device_train_batch_size"}; without those that have the same name.
-        own: all keys of the configuration with their values, as they are written.
-        unused: its keys that are known to have no influence on batches.
-        assumed: its keys that nobody knows, and that are assumed to have no influence.
-        dtype: the dtype that the configuration says it computes in; None if it says nothing.
-        gradient_checkpointing: whether the configuration says that activations are computed again;
-            None if it says nothing.
+    """What a trainer does with a corpus: the rules of its configuration, and where they are
+    from.
     """
 
     framework: str
@@ -49,9 +36,9 @@ class TrainingSetup(TrainingRules):
     path: Path
     own_keys: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  # its keys that are known to have no influence on batches
     assumed: tuple[str, ...] = ()
-    dtype: str | None = None
+    dtype: str | None = None  # the dtype that the configuration says it computes in
     gradient_checkpointing: bool | None = None
 
     def with_batching(self, **changed: Any) -> "TrainingSetup":
@@ -92,28 +79,12 @@ class TrainingSetup(TrainingRules):
 
 @dataclass(frozen=True, kw_only=True)
 class Framework:
-    """How the configurations of a framework are read.
-
-    Attributes:
-        title: what its configurations are called, such as "TRL's SFTConfig".
-        config: the class whose fields are the keys that decide about batches. keys.json beside it
-            has the other keys, the package, and the version whose rules these are.
-        read: given an instance of `config`, returns what it means. Raises OptionError for keys that
-            contradict each other, or a value whose batches are not modelled.
-        alternatives: given an instance of `config`, yields changes of keys that may save compute.
-        python: name of the class that users without a file configure.
-        own_keys: the framework's names of settings and parameters, by batchstat's names, such as
-            {"batch_size": "per_device_train_batch_size"}; without those that have the same name.
-        stands_for: names of strategies that are taken for this trainer's batches where the user
-            names one of them and no configuration.
-        weight_remedies: by the name of a loss under which trained tokens do not all weigh the same,
-            what repairs it.
-    """
+    """How the configurations of a framework are read."""
 
     title: str
     python: str
     config: type[TrainerConfig]
-    read: Callable[[Any], TrainingRules]
+    read: Callable[[Any], TrainingRules]  # given an instance of `config`, returns what it means
     own_keys: Mapping[str, str] = field(default_factory=dict)
     stands_for: tuple[str, ...] = ()
     weight_remedies: Mapping[str, str] = field(default_factory=dict)
@@ -142,11 +113,6 @@ class Framework:
     def written(self, keys: Mapping[str, Any], path: Path | None = None) -> str:
         """Return keys with their values as their user writes them: `"packing": true in a.json`,
         `packing: true in a.yaml`, or `SFTConfig(packing=True)`.
-
-        Args:
-            keys: the keys with their values.
-            path: the file of the configuration; the name of its class, which has no suffix, for an
-                object in Python; None where neither is known.
         """
         if path is not None and path.suffix == ".json":
             as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())

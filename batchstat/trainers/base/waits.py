@@ -31,11 +31,6 @@ _OF_TRL = {
 def wait_of(values: Mapping[str, Any], folder: Path) -> str | None:
     """Return where ranks wait for each other: the setting `wait`; None where the keys do not say
     it, or are in a file that cannot be read.
-
-    Args:
-        values: the keys of a trainer's configuration, or of a file of accelerate or DeepSpeed.
-            Of a trainer, `fsdp`, `fsdp_config`, `deepspeed` and `accelerate_config` count.
-        folder: the folder of the configuration, for files that it names.
     """
     if profile := values.get("accelerate_config"):  # TRL's: a name, or a file of accelerate
         if str(profile) in _OF_TRL:
@@ -73,12 +68,7 @@ def _wait_of_deepspeed(keys: Mapping[str, Any], folder: Path) -> str | None:
 
 
 def _wait_of_fsdp(fsdp: object, keys: Mapping[str, Any]) -> str:
-    """Return where ranks of FSDP wait.
-
-    Args:
-        fsdp: true, or the options of earlier versions, such as "full_shard auto_wrap".
-        keys: those of `fsdp_config`, which accelerate writes with fsdp_ before them.
-    """
+    """Return where ranks of FSDP wait."""
     options = fsdp if isinstance(fsdp, list) else str(fsdp).split()
     names = ("sharding_strategy", "reshard_after_forward")
     strategies = [keys.get(prefix + name) for prefix in ("", "fsdp_") for name in names]

@@ -25,19 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trainer:
-    """A trainer's own configuration, and the corpus that it trains on.
-
-    Attributes:
-        setup: what the configuration means as it is.
-        profile: the corpus, before the trainer leaves out any of it.
-        settings: fields of `batchstat.Settings` that override the configuration.
-        observed: the object, the loader or the recording that it is of; None for a file.
-    """
+    """A trainer's own configuration, and the corpus that it trains on."""
 
     setup: "TrainingSetup"
     profile: Profile
-    settings: Mapping[str, Any]
-    observed: "Observed | None" = None
+    settings: Mapping[str, Any]  # fields of `batchstat.Settings` that override the configuration
+    observed: "Observed | None" = None  # the object, the loader or the recording that it is of
 
     @cached_property
     def changes(self) -> tuple[TrainerChange, ...]:
@@ -90,23 +83,14 @@ class Trainer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CurrentTraining:
-    """What is trained today on a corpus.
-
-    Attributes:
-        lengths: the samples that are batched: a profile, or (n,) tokens per sample.
-        settings: the settings for them, as given.
-        row: the current setup: a strategy, or a name and batches; None where none is named.
-        trainer: what its keys can change; None for a strategy or batches.
-        strategies: what it can be compared with; None for any strategy.
-        warnings: what a report has to say of it.
-    """
+    """What is trained today on a corpus."""
 
     lengths: Profile | npt.ArrayLike
     settings: Settings
-    row: ParsedRow | None = None
-    trainer: Trainer | None = None
-    strategies: Sequence[Row] | None = None
-    warnings: tuple[Finding, ...] = ()
+    row: ParsedRow | None = None  # the current setup: a strategy, or a name and batches
+    trainer: Trainer | None = None  # what its keys can change; None for a strategy or batches
+    strategies: Sequence[Row] | None = None  # what it can be compared with; None for any strategy
+    warnings: tuple[Finding, ...] = ()  # what a report has to say of it
 
     @property
     def profile(self) -> Profile:
@@ -147,11 +131,6 @@ def changes_of_name(
 ) -> Iterator[TrainerChange]:
     """Yield changes of a trainer's keys, where the current setup is a strategy that stands for the
     trainer, such as `hf-trainer`. There are none if it packs already, or has no fixed batch size.
-
-    Args:
-        current: the current setup.
-        settings: the settings, as given.
-        basis: the settings that are decided.
     """
     strategy = current.strategy
     if strategy.packs_rows or strategy.batch_capacity is None:
@@ -208,11 +187,6 @@ def changes_of_object(
     """Yield what would help a trainer's object or a loader: its samples without the padding that
     they have before they are batched, alone and together with each of `changes`. If no such padding
     can be removed, `changes` alone. Nothing, if it packs already or has an encoder and a decoder.
-
-    Args:
-        observed: the object.
-        settings: its settings.
-        changes: what other arguments of the trainer make of the samples as they are.
     """
     trainer = observed.trainer
     if observed.has_decoder or (trainer is not None and trainer.packs):

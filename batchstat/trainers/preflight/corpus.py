@@ -31,10 +31,6 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     """Return the keywords with which `batchstat.profile` counts the corpus of a configuration as
     its trainer does.
 
-    Args:
-        setup: what the configuration means.
-        given: keywords that the user passes, which override the configuration.
-
     Raises:
         InputError: the configuration names no corpus, or one that cannot be read, lacks the
             trainer's columns, or whose tokenizer or chat template are not those of the trainer.
@@ -69,10 +65,6 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
 
 
 def _check_own_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
-    """Remove the configuration's chat template from `keywords` if the corpus has no chats, as
-    `profile` refuses a template then. Otherwise check that the tokenizer has the tokens that the
-    template writes, and raise InputError if it has not.
-    """
     if "messages_column" not in keywords and not _has_chat_pairs(keywords):
         keywords.pop("chat_template", None)
     elif setup.corpus.check_tokens is not None:
@@ -121,13 +113,6 @@ def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
 def _column_keywords(setup: TrainingSetup, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the keywords of `profile` for the first of the trainer's columns that the first file
     of the corpus has.
-
-    Args:
-        setup: what the configuration means.
-        keywords: those that the user and the configuration decide; they may name columns.
-
-    Raises:
-        InputError: the file has none of the columns, and the trainer cannot do without them.
     """
     path, input_format = keywords["corpus"][0], keywords.get("input_format")
     # Keywords of `profile`: each candidate names columns, and may have further keywords for them.
@@ -155,7 +140,6 @@ def _column_keywords(setup: TrainingSetup, keywords: Mapping[str, Any]) -> Mappi
 
 
 def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords that name columns with content: all columns but that of labels."""
     return {k: v for k, v in keywords.items() if k.endswith("_column") and k != "label_column"}
 
 

@@ -26,13 +26,7 @@ from batchstat.words import short
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CurrentSetup(CurrentTraining):
-    """What a trainer's configuration, its object, a loader or a recording trains on.
-
-    Attributes:
-        samples: what the trainer keeps of the corpus, with what it drops and holds out.
-        row: the strategy, or a name and batches.
-        trainer: the trainer, whose keys can be changed.
-    """
+    """What a trainer's configuration, its object, a loader or a recording trains on."""
 
     samples: TrainedSamples
     row: ParsedRow
@@ -43,11 +37,6 @@ def training_of_setup(
     setup: TrainingSetup, lengths: object, settings: Mapping[str, Any]
 ) -> CurrentSetup:
     """Return what a trainer's configuration trains on.
-
-    Args:
-        setup: what the configuration means.
-        lengths: the profile of its corpus; None for the corpus that it names.
-        settings: fields of `batchstat.Settings` that override it.
 
     Raises:
         OptionError: lengths without their corpus, or settings that contradict each other.
@@ -114,10 +103,6 @@ _DECIDED = ("world_size", "gradient_accumulation_steps", "max_length", "overflow
 
 def training_of_observed(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
     """Return what a trainer's object, a loader or a recorded run trains on.
-
-    Args:
-        observed: the object, the loader or the run.
-        settings: fields of `batchstat.Settings` for the strategies that it is compared with.
 
     Raises:
         OptionError: another value for a setting that the recording decides, or settings that

@@ -20,13 +20,6 @@ def device_of(
     """Return the device that a configuration trains on, after a check that the device was measured
     in the way in which the configuration trains.
 
-    Args:
-        setup: what the configuration means.
-        calibration: measurements of the device, or their file; None for no device.
-        cost_per_hour: cost of one such device.
-        model: the transformer whose compute is estimated, as `as_device` takes it.
-        settings: the settings of the training, as `as_device` takes them.
-
     Raises:
         InputError: the calibration is of another dtype or gradient checkpointing.
     """

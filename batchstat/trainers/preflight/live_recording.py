@@ -35,14 +35,7 @@ def live_recording(
     steps: int | None,
     show: Callable[[Preflight], None],
 ) -> "LiveRecording":
-    """Return what records, with the classes of the callbacks of all trainers that were imported.
-
-    Args:
-        output: as in `batchstat.record`, as `dry_run` and `steps` are.
-        dry_run: whether batches are made without training.
-        steps: after how many optimizer steps to leave the block.
-        show: prints the report.
-    """
+    """Return what records, with the classes of the callbacks of all trainers that were imported."""
     bases = [
         getattr(sys.modules[module], name)
         for module, name in _CALLBACKS.items()
@@ -56,9 +49,6 @@ def live_recording(
 class LiveRecording:
     """Records this process inside a block, or from the beginning to the end of a training that
     calls it: methods whose names begin with `on_` are called by trainers.
-
-    Attributes:
-        run: what it records, or has recorded last; None before.
     """
 
     def __init__(
@@ -135,7 +125,6 @@ class LiveRecording:
         raise AttributeError(f"{name}: import the trainer's library before batchstat.record()")
 
     def _close(self, recorder: Recorder) -> None:
-        """Write what is left, and put back what was replaced."""
         recorder.close()
         self._patches.restore()
 
@@ -200,11 +189,7 @@ class LiveRecording:
         return dict(_of_first_rank(numbers))
 
     def _numbers(self, first: int, end: int) -> tuple[str, dict[str, float]]:
-        """Return a line on the steps from `first` to before `end`, and their numbers to log.
-
-        Raises:
-            InputError: nothing was recorded of them, or what cannot be described.
-        """
+        """Return a line on the steps from `first` to before `end`, and their numbers to log."""
         assert self.run is not None
         recording = self.run.recording
         ranks_of_epoch = [
@@ -226,12 +211,10 @@ class LiveRecording:
 
 
 def _said(error: Exception) -> str:
-    """Return the message of an error of batchstat's, or what else has failed."""
     return str(error) if isinstance(error, BatchstatError) else repr(error)
 
 
 def _is_together() -> bool:
-    """Return whether the ranks of this program can communicate."""
     from torch import distributed
 
     return bool(distributed.is_available() and distributed.is_initialized())

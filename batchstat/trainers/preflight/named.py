@@ -28,11 +28,6 @@ def read_current(
     """Read a current setup where it is a file or a folder: a trainer's configuration, or a
     recording. Return others as they are.
 
-    Args:
-        current: the current setup.
-        framework: the one that a configuration is for; by default the one that knows most keys.
-        ignore_keys: further keys of a configuration that decide nothing.
-
     Raises:
         OptionError: an invalid configuration.
         InputError: a configuration or a recording that cannot be read.
@@ -62,15 +57,6 @@ def trained_today(
     """Return what is trained today: samples, settings, and a strategy or batches.
 
     A trainer may leave out samples of the corpus, truncate others, and decide settings.
-
-    Args:
-        current: the current setup: a strategy, or a name and batches; a trainer's configuration, or
-            the folder of a recording; or one of these two that `read_current` has read. What this
-            function has returned is returned again.
-        lengths: the corpus: a profile, or (n,) tokens per sample; None for the corpus that a
-            configuration names, and for a recording, which has its own samples.
-        settings: fields of `batchstat.Settings`, which override those of a configuration.
-        ignore_keys: further keys of a configuration that decide nothing.
 
     Raises:
         OptionError: no samples; lengths beside a recording, or without their corpus beside a

@@ -63,44 +63,24 @@ LOADER = TrainingSetup(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observed:
-    """What a trainer's object, a loader or a recorded run trains on.
-
-    Attributes:
-        kind: the class of the object, or the program that was recorded.
-        setup: what its arguments mean.
-        profile: the samples as they are trained on.
-        settings: the settings of the training.
-        batches: the batches; None if they are those that the strategy of the setup makes.
-        trainer: what the trainer's object says of itself; None for a loader.
-        rows: the rows of the trainer's data set; None if batches were read instead.
-        loader: how batches were read; None if the data set was read instead.
-        padded: what is padded before rows are batched, in words; empty if nothing is.
-        repair: what the user can do to take that padding out; empty if that is not known.
-        unpadded: the strategy that makes the same batches without that padding; None if none does.
-        without_padding: the samples without padding that the attention mask calls real; None if
-            there is no such padding.
-        warnings: warnings of the report.
-        rank: rank of this process, as the sampler of a loader may know it; else 0.
-        run: what a recording says beside its batches; None without a recording.
-        times: what its batches took; None without a recording, or if its times cannot be used.
-    """
+    """What a trainer's object, a loader or a recorded run trains on."""
 
     kind: str
     setup: TrainingSetup
     profile: Profile
-    settings: Mapping[str, Any]
-    batches: GivenBatches | None = None
-    trainer: TrainerObject | None = None
-    rows: PreparedRows | None = None
-    loader: LoaderFacts | None = None
-    padded: str = ""
-    repair: str = ""
+    settings: Mapping[str, Any]  # the settings of the training
+    batches: GivenBatches | None = None  # the batches
+    trainer: TrainerObject | None = None  # what the trainer's object says of itself
+    rows: PreparedRows | None = None  # the rows of the trainer's data set
+    loader: LoaderFacts | None = None  # how batches were read
+    padded: str = ""  # what is padded before rows are batched, in words; empty if nothing is
+    repair: str = ""  # what the user can do to take that padding out; empty if that is not known
     unpadded: StrategySpec | None = None
     without_padding: Profile | None = None
-    warnings: tuple[Finding, ...] = ()
-    rank: int = 0
-    run: RunFacts | None = None
-    times: Calibration | None = None
+    warnings: tuple[Finding, ...] = ()  # warnings of the report
+    rank: int = 0  # rank of this process, as the sampler of a loader may know it; else 0
+    run: RunFacts | None = None  # what a recording says beside its batches
+    times: Calibration | None = None  # what its batches took
 
     @property
     def is_main(self) -> bool:
@@ -131,12 +111,6 @@ def observe(
     target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
 ) -> Observed:
     """Return what an object trains on, without training.
-
-    Args:
-        target: a Trainer of transformers or of a subclass, or a loader of batches.
-        settings: fields of `batchstat.Settings` that override those of the object.
-        steps: how many steps to read of a loader; by default an epoch.
-        pad_token_id: the token id that pads batches of a loader without a mask.
 
     Raises:
         InputError: another object, no batch, or a version of a library that is too old.
@@ -219,14 +193,7 @@ def _observe_trainer(
 def observe_batches(
     collated: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
 ) -> Observed:
-    """Return what is known of a training whose batches were read.
-
-    Args:
-        collated: the batches.
-        setup: what the arguments of the training mean.
-        settings: its settings.
-        known: other attributes of `Observed`.
-    """
+    """Return what is known of a training whose batches were read."""
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
     batches, unpadded = collated.batches, None
     batch_sizes = np.diff(batches.batch_offsets)  # (n_batches,) rows of each batch
@@ -270,7 +237,6 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
 
 
 def _part_warnings(steps: int | None) -> tuple[Finding, ...]:
-    """Return the warning that only some steps of a loader were read; nothing for a whole epoch."""
     if steps is None:
         return ()
     part = f"{counted(steps, 'step')} read: what an epoch has and loses is of these alone"
@@ -292,7 +258,6 @@ def _width_in_words(collated: CollatedBatches) -> str:
 
 
 def _profile(lengths: Ints, trained: TokenRanges | None) -> Profile:
-    """Return the profile of samples that a trainer has tokenized; `trained` None if unknown."""
     import pandas as pd
 
     samples = count(pd.DataFrame({"tokens": lengths}), length_column="tokens")

@@ -61,12 +61,11 @@ def observe_recording(recording: Recording) -> Observed:
 
 
 def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
-    """Return the name of the loss of a run, one of `LOSSES`, or UNKNOWN.
-
-    A Trainer divides the loss by the number of trained tokens in the step, if every batch was
-    computed with that number. Otherwise the loss of a run is not known, except in a dry run, which
-    computes nothing: there it is what a Trainer without the number computes, a mean of each batch.
-    """
+    """Return the name of the loss of a run, one of `LOSSES`, or UNKNOWN."""
+    # A Trainer divides the loss by the number of trained tokens in the step, if every batch was
+    # computed with that number. Otherwise the loss of a run is not known, except in a dry run,
+    # which computes nothing: there it is what a Trainer without the number computes, a mean of each
+    # batch.
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     if trainer is None or trainer.own_loss:  # the user's own code decides
         return UNKNOWN

@@ -27,11 +27,6 @@ def report_on(
 ) -> Preflight:
     """Return the report on what is trained today.
 
-    Args:
-        current: what a configuration, an object or a recording trains on.
-        device: the calibrated device that trains.
-        recording: the folder of a recorded run to compare it with.
-
     Raises:
         OptionError: settings that contradict each other.
         InputError: no samples are left, or the recording cannot be described.

@@ -37,28 +37,17 @@ _ChangedPlans = Iterator[tuple[str, RankBatches]]
 
 @dataclass(frozen=True)
 class _Batch:
-    """What is compared of a batch, planned or recorded.
-
-    Attributes:
-        step: its step.
-        rank: its rank.
-        lengths: tokens of each sample, in sequence.
-        tokens: its total tokens, padding included.
-    """
+    """What is compared of a batch, planned or recorded."""
 
     step: int
     rank: int
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...]  # tokens of each sample, in sequence
     tokens: int
 
 
 def prove(setup: CurrentSetup, folder: Path) -> Proof:
     """Compare the batches that a setup plans with those of a recorded run. If they differ, look for
     the reason: try other settings, and the keys of the run that differ.
-
-    Args:
-        setup: what is planned to train.
-        folder: the recording.
 
     Raises:
         InputError: no recording, or one that cannot be described.
@@ -83,10 +72,8 @@ def prove(setup: CurrentSetup, folder: Path) -> Proof:
 
 
 def _compare(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Proof:
-    """Return how many batches are equal from the first on, and the first that differs, in words.
-
-    A recording may end earlier than its epoch: planned batches after its last one do not count.
-    """
+    """Return how many batches are equal from the first on, and the first that differs, in words."""
+    # A recording may end earlier than its epoch: planned batches after its last one do not count.
     equal, difference = 0, ""
     # The plan may have fewer batches than the recording: `plan` is then None.
     for plan, record in zip_longest(planned[: len(recorded)], recorded):
@@ -129,11 +116,6 @@ def _difference(plan: _Batch | None, record: _Batch) -> str:
 def _one_change(setup: CurrentSetup, recording: Recording, longest: int) -> _ChangedPlans:
     """Yield plans that differ from the setup's in one setting, each after the change in words, such
     as "seed 0". The values of the recorded run come first, since they are the most likely ones.
-
-    Args:
-        setup: what is planned to train.
-        recording: the recorded run.
-        longest: tokens of its longest sample, to which its max_length may have truncated it.
     """
     run_arguments = _arguments(recording)
     candidates: dict[str, list[Any]] = {  # values to try, by setting
@@ -160,7 +142,6 @@ def _one_change(setup: CurrentSetup, recording: Recording, longest: int) -> _Cha
 
 
 def _arguments(recording: Recording) -> Mapping[str, Any]:
-    """Return the arguments of the Trainer of a run; empty if it had no Trainer."""
     trainer = recording.ranks[0].trainer
     return {} if trainer is None else trainer["arguments"]
 
@@ -183,11 +164,7 @@ def _differing_arguments(setup: CurrentSetup, recording: Recording) -> dict[str,
 
 
 def _change_of_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> _ChangedPlans:
-    """Yield the keys with their values in words, and the plan of the configuration with these.
-
-    Yields nothing for an object, whose samples are prepared already, and for values that contradict
-    others.
-    """
+    """Yield the keys with their values in words, and the plan of the configuration with these."""
     if not keys or setup.trainer.observed is not None:
         return
     if (change := setup.trainer.change_of_keys(keys)) is not None:
@@ -200,10 +177,6 @@ def _change_of_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> _ChangedPla
 def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
     """Return, in words, what may be the reason where no change explains the difference: another
     version of transformers in the run, whose rules cannot be tried, and its arguments.
-
-    Args:
-        recording: the recorded run.
-        differing: its arguments that differ from the setup's; empty if none does.
     """
     reasons = []
     trainer, rules = recording.ranks[0].trainer, CONFIGURATIONS["transformers"].version
@@ -219,12 +192,10 @@ def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
 
 
 def _planned(setup: CurrentSetup) -> RankBatches:
-    """Return the batches of all ranks that a setup plans."""
     return _plan(setup.samples.profile, setup.settings, setup.row)
 
 
 def _plan(profile: Profile, settings: Settings, row: Row) -> RankBatches:
-    """Return the batches of all ranks that a strategy plans, or that a row has."""
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
     request = request_of(inputs, settings, row)
     return plan_ranks(make_shares(inputs.samples, request.settings), request)

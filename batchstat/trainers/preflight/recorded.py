@@ -24,21 +24,12 @@ DEFAULT_FOLDER = Path("batchstat-results/run")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What was recorded of a command, or of a part of a program.
-
-    Attributes:
-        folder: where its processes write.
-        run_id: the id of the run.
-        command: what was started, with the Python that runs a script; empty for a part of a
-            program.
-        code: exit code of the command, or minus the number of the signal that ended it; 0 if it was
-            ended as planned.
-    """
+    """What was recorded of a command, or of a part of a program."""
 
     folder: Path
     run_id: str
-    command: tuple[str, ...] = ()
-    code: int = 0
+    command: tuple[str, ...] = ()  # what was started, with the Python that runs a script
+    code: int = 0  # exit code of the command, or minus the number of the signal that ended it
 
     @property
     def recording(self) -> Recording:
@@ -129,14 +120,6 @@ def begin_run(
 ) -> Orders:
     """Prepare the folder of a run, write the facts of the run there, and return the orders for its
     processes.
-
-    Args:
-        folder: where to record.
-        words: the command as the user wrote it; empty for a part of a program.
-        dry_run: whether batches are made without training.
-        steps: after how many steps to end; None for all.
-        no_weights: whether models are made without reading their weights.
-        python: the Python that runs the command's script, if it was put in front of the command.
     """
     most_steps = 0 if steps is None else whole_number("steps", steps)
     facts = {

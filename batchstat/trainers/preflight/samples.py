@@ -30,12 +30,6 @@ def samples_and_settings(
     If a corpus does not say which tokens carry loss, all do but the first of each sample, which
     nothing predicts.
 
-    Args:
-        setup: what the trainer's configuration means.
-        profile: the corpus.
-        settings: fields of `batchstat.Settings` that override those of the configuration.
-        unmarked_warning: the warning for a corpus that does not say which tokens carry loss.
-
     Raises:
         OptionError: settings that contradict each other.
         InputError: the trainer keeps no sample.

@@ -20,13 +20,7 @@ from batchstat.trainers.preflight.observed import Observed
 def configuration_warnings(
     setup: TrainingSetup, samples: TrainedSamples, counter: TokenizerFacts | None
 ) -> Iterator[Finding]:
-    """Yield the warnings about a configuration, its samples and the tokenizer that counted them.
-
-    Args:
-        setup: what the configuration means.
-        samples: what the trainer keeps of the corpus.
-        counter: the tokenizer that counted; None if the corpus came with lengths or token ids.
-    """
+    """Yield the warnings about a configuration, its samples and the tokenizer that counted them."""
     yield from (*setup.warnings, *samples.warnings)
     # The built-in tokenizer counts where none is named, but nobody trains with it.
     if counter is not None and counter.name == BUILTIN:
@@ -71,12 +65,7 @@ def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[Findi
 
 
 def _memory_remedy(device: Device, widest: int) -> str:
-    """Return, in words, what to change in a configuration whose batches do not fit on a device.
-
-    Args:
-        device: the device.
-        widest: tokens of the widest row.
-    """
+    """Return, in words, what to change in a configuration whose batches do not fit on a device."""
     # Model and optimizer alone may be too large, whatever the batches are.
     if (excess := fixed_excess(device.calibration)) is not None:
         return excess

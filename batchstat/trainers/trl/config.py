@@ -160,10 +160,7 @@ def _check(config: SftConfig) -> None:
 
 
 def _named_files(config: SftConfig) -> tuple[tuple[str, ...], str]:
-    """Return the files of the dataset and an empty text; or no files, and why they are not read.
-
-    Both are empty if the configuration names no dataset.
-    """
+    """Return the files of the dataset and an empty text; or no files, and why they are not read."""
     files: list[str] = []
     for entry in config.datasets or []:
         if unread := _find_unread(entry):
@@ -203,7 +200,6 @@ def _find_unread(entry: object) -> str:
 
 
 def _data_files(entry: Mapping[str, Any]) -> list[Any]:
-    """Return the value of `data_files` as a list; [None] if the entry has none."""
     files = entry.get("data_files")
     return files if isinstance(files, list) else [files]
 

@@ -43,17 +43,12 @@ def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
 
 
 def _masks(config: SftConfig) -> tuple[str, ...]:
-    """Return the columns that may say which token ids carry loss; the first one there counts."""
     masks = ("labels", "assistant_masks")
     return (*masks, "completion_mask") if config.completion_only_loss else masks
 
 
 def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
     """Return columns that make TRL treat samples differently than they are read here.
-
-    Args:
-        config: the keys.
-        content: what the column that is read has, such as "messages".
 
     Returns:
         What TRL does with each such column, and the remedy, by the name of the column.

@@ -25,9 +25,6 @@ def answers_template(source: str) -> Path | None:
     """Return the file of the chat template that TRL uses in place of a template that does not mark
     assistants' answers.
 
-    Args:
-        source: the text of the chat template that the tokenizer has, or that the user passes.
-
     Returns:
         The file, in the TRL that is installed; None if the template has marks: TRL then keeps it.
 
@@ -58,10 +55,6 @@ def answers_template(source: str) -> Path | None:
 def check_tokens(path: Path, tokenizer: str) -> None:
     """Raise InputError if a tokenizer lacks tokens of another one whose chat template it gets: TRL
     adds them to it.
-
-    Args:
-        path: the tokenizer that has the chat template.
-        tokenizer: the tokenizer that counts.
     """
     if not path.is_dir():
         raise InputError(

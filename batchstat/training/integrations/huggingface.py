@@ -60,11 +60,6 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
         trainer = with_batches(trainer, sampler)
         trainer.train()
 
-    Args:
-        trainer: a Trainer of transformers 5.4 or later, or of a subclass. Its training dataset is
-            indexed with the sampler's record numbers.
-        sampler: the batches of this rank.
-
     Raises:
         OptionError: not a Trainer, a version that is too old, or a sampler for other ranks or
             another `gradient_accumulation_steps`.
@@ -88,9 +83,6 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
 class _PlannedTraining:
     """Methods that replace those of a Trainer that trains on the batches of a sampler; each calls
     the method that it replaces, for all else.
-
-    Attributes:
-        REPLACED: names of these methods, in transformers 5.4.
     """
 
     REPLACED = (
@@ -156,11 +148,7 @@ class _PlannedTraining:
         resume_from_checkpoint: str | None,
         trial: Any,
     ) -> tuple[int, int]:
-        """Return the epoch to start with, and how many of its batches have been trained on.
-
-        Raises:
-            OptionError: the checkpoint is of a different sampler, or its file is damaged.
-        """
+        """Return the epoch to start with, and how many of its batches have been trained on."""
         self._base["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
         state_file = Path(resume_from_checkpoint or "") / STATE_FILE
         # Loaded to compare: this raises if the sampler is another one. The checkpoint of a run

@@ -7,10 +7,6 @@ from batchstat.training.batch_sampler import BatchSampler
 def check_setup(sampler: BatchSampler, **of_trainer: int) -> None:
     """Check that a sampler and its trainer agree.
 
-    Args:
-        sampler: the sampler.
-        of_trainer: the same numbers as the trainer has them, by the sampler's names for them.
-
     Raises:
         OptionError: they differ in one of these numbers; the message says which.
     """

@@ -13,11 +13,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _record() -> None:
-    """Load the recorder from the folder above as a package of its own, and let it record.
-
-    It is not imported from batchstat, which the Python of the command may not have, or in another
-    version.
-    """
+    """Load the recorder from the folder above as a package of its own, and let it record."""
     folder = os.path.dirname(_HERE)
     spec = spec_from_file_location(
         "batchstat_recorder",
