@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from batchstat.planning.settings import Settings as Settings
     from batchstat.profiling.build import profile as profile
     from batchstat.profiling.profile import Profile as Profile
-    from batchstat.profiling.shards import merge as merge
     from batchstat.render.html.report import to_html as to_html
     from batchstat.render.plots.pictures import plot as plot
     from batchstat.render.printed import preflight as preflight
@@ -80,7 +79,6 @@ _HOMES = {
     "load_calibration": "batchstat.calibration.calibration",
     "load_model": "batchstat.calibration.cost_model",
     "measure": "batchstat.trainers.measure",
-    "merge": "batchstat.profiling.shards",
     "plot": "batchstat.render.plots.pictures",
     "preflight": "batchstat.render.printed",
     "profile": "batchstat.profiling.build",

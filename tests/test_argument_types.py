@@ -1,6 +1,6 @@
 """What is passed in the place of an argument of another type is named with it, in one line."""
 
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,7 +34,6 @@ CALLS = {
     "labels": lambda value: batchstat.find_buckets(LENGTHS, labels=value),
     "per_rank": lambda value: batchstat.measure(None, LENGTHS, per_rank=value),
     "model": batchstat.load_model,
-    "folders": batchstat.merge,
     "report": batchstat.show,
     "profile": batchstat.read_samples,
     "text_column": lambda value: batchstat.CorpusOptions(text_column=[value]),
@@ -92,12 +91,7 @@ def test_a_tokenizer_may_be_a_path(tmp_path):
         batchstat.profile(CORPUS, tokenizer=tmp_path / "tokenizer.json")
 
 
-def test_no_folders_to_merge():
-    with pytest.raises(batchstat.OptionError, match="folders is empty"):
-        batchstat.merge([])
-
-
-@pytest.mark.parametrize("executor", [None, [], int, Executor])
+@pytest.mark.parametrize("executor", [None, [], int, ThreadPoolExecutor(1)])
 def test_what_is_no_executor_does_not_mean_processes(executor):
     with pytest.raises(batchstat.OptionError, match="executor=.*must be one of auto, dask"):
         batchstat.profile(CORPUS, executor=executor)

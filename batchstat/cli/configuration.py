@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import BatchstatError, InputError, OptionError, unknown
+from batchstat.errors import InputError, OptionError, unknown
 from batchstat.findings import known_ids
 from batchstat.gate.limits import DEFAULT_CHECK, Limit, read_limits
 from batchstat.parameters import whole_number
@@ -132,12 +132,6 @@ def configuration_file(file: Path | None = None) -> Path | None:
     return file or next((path for path in found if path is not None), None)
 
 
-def is_configured() -> bool:
-    """Return whether a command finds a configuration, even an unreadable one."""
-    try:
-        return configuration_file() is not None
-    except BatchstatError:  # a file is there, which cannot be read
-        return True
 
 
 def find_here(folder: Path) -> Path | None:

@@ -21,7 +21,6 @@ _PANELS = {
     ),
     "Use": ("recipe",),
     "CI": ("init", "check", "config"),
-    "Scale": ("merge",),
 }
 """The commands, each of a module in `commands/`, as help lists them."""
 

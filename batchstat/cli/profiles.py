@@ -1,13 +1,7 @@
-"""The profile that a command works from: counted, reused, or loaded from the results folder; and
-the log of the counting.
-"""
+"""The profile that a command works from: counted, reused, or loaded from the results folder."""
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +9,7 @@ from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
 from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.records import READING, Counting, Output, Partial
-from batchstat.errors import InputError, OptionError, message
+from batchstat.errors import InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.parameters import options_of
 from batchstat.profiling.inputs import Corpus, open_corpus
@@ -24,73 +18,15 @@ from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
-from batchstat.storage.shown import is_remote
 from batchstat.tokenization.threads import limit_threads
 
 if TYPE_CHECKING:
     from batchstat.profiling.cache import CountCache
     from batchstat.profiling.run_options import RunOptions
-    from batchstat.profiling.shards import Shard, ShardSpec
     from batchstat.recording.run_facts import RunFacts
 
-LOG_FILE = "profile.log"
-
-
-@contextmanager
-def profile_log(folder: Path | None) -> Iterator[None]:
-    """Write what happens to each split to a log file in the folder; without a folder, nowhere.
-
-    A line is written as soon as its split is finished; for a URL, at the end of the run.
-    """
-    if folder is None:
-        yield
-        return
-    from batchstat.profiling.run_log import LOG
-
-    # A file at a URL cannot be appended to: its lines are collected, and written at the end.
-    collected = StringIO()
-    handler = logging.StreamHandler(collected) if is_remote(folder) else _LogFile(folder)
-    handler.setFormatter(_Line())
-    LOG.addHandler(handler)
-    LOG.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        LOG.setLevel(logging.NOTSET)
-        LOG.removeHandler(handler)
-        handler.close()
-        if lines := collected.getvalue():  # empty for a local folder, whose file has the lines
-            # The log is optional: a run must not fail for it.
-            with suppress(Exception):  # whatever a remote file system raises
-                path = folder / LOG_FILE
-                old_lines = path.read_text(encoding="utf-8") if path.exists() else ""
-                path.write_text(old_lines + lines, encoding="utf-8")
-
-
-class _Line(logging.Formatter):
-    """Writes a record of the log on one line, after its time."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds")
-        return f"{time}  {message(record.getMessage())}"
-
-
-class _LogFile(logging.FileHandler):
-    """The log file, which is created with its folder at the first line. It is optional: errors in
-    writing it are ignored.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        # delay: the file is opened by the first line, when `emit` has made the folder.
-        super().__init__(folder / LOG_FILE, encoding="utf-8", delay=True)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):
-            Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
-            super().emit(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Ignore that a line cannot be written: the results say what matters."""
+_SPLITS_FOLDER = "splits"
+"""Folder in the results folder for the counts of splits that a Dask cluster counts."""
 
 
 def count(
@@ -120,26 +56,9 @@ def count(
 
     run = run or _run_options(inputs)
     cache = _count_cache(run, folder)
-    # A log of one split would say no more than how the run ended.
-    log_folder = folder if len(corpus.splits) > 1 else None
-    with shown_progress() as on_progress, profile_log(log_folder):
+    with shown_progress() as on_progress:
         run = replace(run, count_cache=cache, on_progress=on_progress)
         return profile(corpus, **vars(run)), False
-
-
-def shard(inputs: Inputs, spec: "ShardSpec", folder: Path) -> "Shard":
-    """Count one shard of a corpus, and store the counts of its splits in a folder of its own."""
-    from batchstat.profiling.build import count_shard
-    from batchstat.profiling.progress_bar import shown_progress
-
-    run, corpus = _run_options(inputs), _open_corpus(inputs)
-    if corpus.reads_standard_input:  # which another machine, with another shard, cannot read
-        raise OptionError("standard input cannot be sharded", "name files")
-    if run.count_cache is not None:
-        raise OptionError("a shard stores its counts in its own folder", "remove --count-cache")
-    cache = _cache_in_results(folder)
-    with shown_progress() as on_progress, profile_log(folder):
-        return count_shard(corpus, spec, replace(run, count_cache=cache, on_progress=on_progress))
 
 
 def _run_options(inputs: Inputs) -> "RunOptions":
@@ -201,7 +120,9 @@ def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
     if run.executor == "dask":
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts", "pass --count-cache DIR")
-        return _cache_in_results(folder)
+        cache = CountCache.at(folder / _SPLITS_FOLDER)
+        cache.try_writing("pass another folder with -o")
+        return cache
     user_folder = None if run.recount else cache_folder()  # `--no-cache` sets `recount`
     if user_folder is None:
         return None
@@ -210,20 +131,6 @@ def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
         cache.try_writing("")
     except InputError:  # not writable, as in some containers
         return None
-    return cache
-
-
-def _cache_in_results(folder: Path) -> "CountCache":
-    """Return the count cache in a results folder.
-
-    Raises:
-        InputError: it is not writable.
-    """
-    from batchstat.profiling.cache import CountCache
-    from batchstat.profiling.shards import SPLITS_FOLDER
-
-    cache = CountCache.at(folder / SPLITS_FOLDER)
-    cache.try_writing("pass another folder with -o")
     return cache
 
 

@@ -1,1 +1,1 @@
-"""From blocks of samples to a profile: counting by any executor, cache, shards, merging."""
+"""From blocks of samples to a profile: counting by threads, processes or Dask, cache, merging."""

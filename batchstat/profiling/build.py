@@ -4,14 +4,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from batchstat.corpus.files.splits import Split
 from batchstat.corpus.files.streams import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.values import holds_values, table_of, table_of_texts
@@ -21,19 +19,12 @@ from batchstat.parameters import checks_keywords, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
-from batchstat.profiling.merge import (
-    CachedSplit,
-    CacheEvictedError,
-    merge_splits,
-    no_samples,
-    with_classes,
-)
-from batchstat.profiling.profile import Profile, TokenizerFacts
+from batchstat.profiling.merge import CacheEvictedError, merge_splits, no_samples, with_classes
+from batchstat.profiling.profile import Profile
 from batchstat.profiling.progress import Progress
 from batchstat.profiling.progress_bar import interactive_progress
 from batchstat.profiling.run_options import DEFAULT_RUN, RunOptions
 from batchstat.profiling.scheduler import Scheduler
-from batchstat.profiling.shards import Shard, ShardSpec
 from batchstat.profiling.tasks import CountTask
 from batchstat.storage.shown import one_line
 from batchstat.tokenization.counting.count_check import MiscountError, recounted
@@ -54,7 +45,7 @@ _MAX_EVICTIONS = 20
 """Recounts of splits whose counts a small cache evicted, to make room for those of other runs."""
 
 _LISTED = 100
-"""Failed splits that are warned of; the log has them all."""
+"""Failed splits that are warned of."""
 
 
 @checks_keywords(CorpusOptions)
@@ -67,7 +58,7 @@ def profile(
     label_column: str | int | Sequence[str] | None = None,
     chat_template: Path_ | None = None,
     workers: int | None = None,
-    executor: str | Executor = "threads",
+    executor: str = "threads",
     scheduler: str | None = None,
     count_cache: Path_ | CountCache | None = None,
     recount: bool = False,
@@ -91,9 +82,8 @@ def profile(
         chat_template: a file with the Jinja template for `messages_column`, instead of the
             tokenizer's own.
         workers: number of threads or processes; defaults to the number of cores.
-        executor: what counts files, or splits of large ones: `threads`, `processes`, `dask`, `auto`
-            for processes if the corpus is large; or any executor of `concurrent.futures`, such as
-            the one of a Dask client.
+        executor: what counts files, or splits of large ones: `threads`, `processes`, `dask`, or
+            `auto` for processes if the corpus is large.
         scheduler: address of the scheduler for `dask`.
         count_cache: where the counts of splits are stored, so that a restarted run counts only what
             is missing: a folder or an address that all of the executor's workers can reach; by
@@ -194,62 +184,26 @@ def _count_and_merge(corpus: Corpus, run: RunOptions) -> Profile:
     created = datetime.now(UTC).isoformat()
     splits = corpus.splits
     with _cache_of(run) as cache:
-        scheduler = _make_scheduler(corpus, splits, run, cache)
-        with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
-            for _ in range(_MAX_EVICTIONS):
-                scheduler.count()  # all splits at first, later those that were forgotten
-                if scheduler.failed and not run.allow_partial:
-                    raise _failure(scheduler.failed, len(splits), run)
-                counted = {
-                    i: CachedSplit((cache,), done.key, done.samples, done.counts, done.tokens)
-                    for i, done in scheduler.done.items()
-                }
-                try:
-                    return merge_splits(splits, counted, scheduler.failed, corpus.options, created)
-                except CacheEvictedError as evicted:
-                    # A damaged entry would be found again if it stayed.
-                    cache.remove(scheduler.done[evicted.number].key)
-                    scheduler.forget(evicted.number)
-            raise InputError(
-                f"{cache.address}: cached counts disappear or change before they can be read",
-                "use another folder with --count-cache",
-            )
+        scheduler = _make_scheduler(corpus, run, cache)
+        for _ in range(_MAX_EVICTIONS):
+            scheduler.count()  # all splits at first, later those whose counts were evicted
+            done, failed = scheduler.done, scheduler.failed
+            if failed and not run.allow_partial:
+                raise _failure(failed, len(splits), run)
+            try:
+                return merge_splits(splits, done, failed, cache, corpus.options, created)
+            except CacheEvictedError as evicted:
+                # A damaged entry would be found again if it stayed.
+                cache.remove(done.pop(evicted.number).key)
+        raise InputError(
+            f"{cache.address}: cached counts disappear or change before they can be read",
+            "use another folder with --count-cache",
+        )
 
 
-def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
-    """Count the splits of one shard into the count cache, and return what shard.json says of them;
-    it names the splits that failed, too.
-
-    Raises:
-        InputError: a split that cannot be read with these options.
-    """
-    created = datetime.now(UTC).isoformat()
-    # Numbers, in the corpus, of the shard's splits. The scheduler numbers these from 0: its split i
-    # is split numbers[i] of the corpus.
-    numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
-    assert run.count_cache is not None, "a shard stores its splits"
-    splits = [corpus.splits[i] for i in numbers]
-    scheduler = _make_scheduler(corpus, splits, run, run.count_cache)
-    with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
-        scheduler.count()
-    return Shard(
-        created=created,
-        shard=spec.number,
-        shards=spec.of,
-        sources=corpus.sources,
-        options=corpus.options,
-        tokenizer=TokenizerFacts.of(corpus.tokenizer, corpus.options),
-        counted={numbers[i]: (one.key, one.samples) for i, one in sorted(scheduler.done.items())},
-        failed={numbers[i]: reason for i, reason in sorted(scheduler.failed.items())},
-        shortcuts=scheduler.shortcuts,
-    )
-
-
-def _make_scheduler(
-    corpus: Corpus, splits: Sequence[Split], run: RunOptions, cache: CountCache
-) -> Scheduler:
-    """Return a scheduler that counts these splits and stores their counts in this cache."""
-    executor, tokenizer = run.executor_for(splits), corpus.tokenizer
+def _make_scheduler(corpus: Corpus, run: RunOptions, cache: CountCache) -> Scheduler:
+    """Return a scheduler that counts a corpus and stores the counts of its splits in this cache."""
+    executor, tokenizer = run.executor_for(corpus.splits), corpus.tokenizer
     if corpus.reads_standard_input and not executor.in_process:
         executor = threads(worker_count(None))  # only this process can read it
     task = CountTask(
@@ -265,7 +219,7 @@ def _make_scheduler(
     # copy is needed, the reader reads it directly.
     needs_copy = corpus.reads_standard_input and tokenizer is not None and tokenizer.has_shortcuts
     copy = Rereadable(sys.stdin.buffer) if needs_copy else None
-    return Scheduler(splits, task, executor, run, standard_input=copy)
+    return Scheduler(corpus.splits, task, executor, run, standard_input=copy)
 
 
 @contextmanager
@@ -294,10 +248,10 @@ def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputEr
     for reason in reasons[:_LISTED] if len(reasons) > 1 else ():
         run.on_warning(Finding("corpus/not-counted", f"not counted: {reason}"))
     if len(reasons) > _LISTED:
-        more = f"not counted: {len(reasons) - _LISTED:,} more, all listed in the log"
+        more = f"not counted: {len(reasons) - _LISTED:,} more"
         run.on_warning(Finding("corpus/not-counted", more))
     return InputError(
-        f"{len(reasons):,} of {splits:,} splits failed after 3 attempts each: {reasons[0]}",
+        f"{len(reasons):,} of {splits:,} splits failed: {reasons[0]}",
         "fix or "
         "remove them and run again, which counts only what is missing, or pass --allow-partial",
     )

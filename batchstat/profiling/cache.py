@@ -36,9 +36,6 @@ from batchstat.tokenization.loading.remembered import ENDING as OF_TOKENIZERS
 MOST_BYTES = 1 << 30
 """Size limit of the cache folder; beyond it, the least recently used entries are evicted."""
 
-TASK_ENDING = ".job"
-"""Ending of the file that holds the counting task of a run, for workers elsewhere."""
-
 _TRIES, _PAUSE_SECONDS = 3, 1.0
 """Attempts to read or write an entry, and the pause between them, since storage over a network
 fails now and then.
@@ -215,8 +212,8 @@ class CountCache:
         entries = []
         try:
             for path in self.folder.iterdir():
-                # Processes that were killed leave tasks and temporary files.
-                if path.name.endswith((_ENDING, OF_TOKENIZERS, BASE_ENDING, TASK_ENDING, ".tmp")):
+                # Processes that were killed leave temporary files.
+                if path.name.endswith((_ENDING, OF_TOKENIZERS, BASE_ENDING, ".tmp")):
                     with suppress(OSError):  # another process may delete it in the meantime
                         state = path.stat()
                         entries.append((state.st_mtime_ns, state.st_size, path))

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
 from batchstat.corpus.bad_records import EXAMPLES
 from batchstat.corpus.content import LONGEST
@@ -19,53 +18,7 @@ from batchstat.profiling.cache import CountCache, SplitCounts, SplitFacts
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.parquet import FAR
 from batchstat.profiling.profile import CorpusFacts, Profile, ReadColumns
-
-
-class CachedSplit(NamedTuple):
-    """Where the counts of a split are stored, and how many samples it has.
-
-    Attributes:
-        caches: caches that may have the counts; several where several shards counted the split.
-        key: key of the counts in these caches.
-        samples: samples in the split.
-        counts: the counts, if they are in memory.
-        tokens: tokens in the split, if known.
-    """
-
-    caches: tuple[CountCache, ...]
-    key: str
-    samples: int
-    counts: SplitCounts | None = None
-    tokens: int | None = None
-
-    def load(self, source: Source, options: CorpusOptions) -> SplitCounts | None:
-        """Return the counts; None if they are missing, damaged, or of another source or with other
-        options. Whoever can write to the cache can store anything under a key, with a digest that
-        fits: that is why the content is checked, too.
-
-        Raises:
-            InputError: an address that cannot be read.
-        """
-        if self.counts is not None:
-            return self.counts
-        for cache in self.caches:
-            counts = cache.get(self.key)
-            if counts is not None and self._fits(counts.profile, source, options):
-                return counts
-        return None
-
-    def _fits(self, stored: Profile, source: Source, options: CorpusOptions) -> bool:
-        """Return whether a stored profile is that of this split, as its worker reported it."""
-        corpus = stored.corpus
-        return (
-            len(stored) == self.samples
-            and self.tokens in (None, int(stored.lengths.sum()))
-            # The digests may differ: that of a source may be known only once it was read.
-            and [replace(each, digest=source.digest) for each in corpus.sources] == [source]
-            # Counts are shared by runs that stop at bad records and runs that skip them: `key_of`.
-            and replace(corpus.options, on_error=options.on_error) == options
-            and (stored.labels is None) == (not options.label_column)
-        )
+from batchstat.profiling.tasks import SplitResult
 
 
 class CacheEvictedError(Exception):
@@ -80,8 +33,9 @@ class CacheEvictedError(Exception):
 
 def merge_splits(
     splits: Sequence[Split],
-    counted: Mapping[int, CachedSplit],
+    counted: Mapping[int, SplitResult],
     failed: Mapping[int, str],
+    cache: CountCache,
     options: CorpusOptions,
     created: str,
 ) -> Profile:
@@ -89,8 +43,9 @@ def merge_splits(
 
     Args:
         splits: all splits of the corpus, in order.
-        counted: by the number of a split, where its counts are.
+        counted: by the number of a split, its counts, or under which key they are stored.
         failed: by the number of each other split, why it could not be counted.
+        cache: where they are stored.
         options: how the corpus was read.
         created: when reading began, ISO 8601 in UTC.
 
@@ -107,7 +62,7 @@ def merge_splits(
     for first, stop in pairwise([*file_begins, len(splits)]):
         source, facts = splits[first].source, list[SplitFacts]()
         for i in sorted(counted.keys() & set(range(first, stop))):
-            counts = counted[i].load(splits[i].source, options)
+            counts = counted[i].counts or _stored(counted[i], cache, splits[i].source, options)
             if counts is None or not merged.takes(counts.profile):
                 raise CacheEvictedError(i)
             merged.add(counts.profile)
@@ -133,6 +88,31 @@ def merge_splits(
     if merged.first is None:
         raise InputError(f"no split could be counted: {failed[min(failed)]}")
     return merged.profile(created, sources, options, tuple(failed[i] for i in sorted(failed)))
+
+
+def _stored(
+    result: SplitResult, cache: CountCache, source: Source, options: CorpusOptions
+) -> SplitCounts | None:
+    """Return the counts of a split; None if they are missing, damaged, or of another source or with
+    other options. Whoever can write to the cache can store anything under a key, with a digest that
+    fits: that is why the content is checked, too.
+
+    Raises:
+        InputError: an address that cannot be read.
+    """
+    counts = cache.get(result.key)
+    if counts is None:
+        return None
+    profile, corpus = counts.profile, counts.profile.corpus
+    fits = (
+        (len(profile), int(profile.lengths.sum())) == (result.samples, result.tokens)
+        # The digests may differ: that of a source may be known only once it was read.
+        and [replace(each, digest=source.digest) for each in corpus.sources] == [source]
+        # Counts are shared by runs that stop at bad records and runs that skip them: `key_of`.
+        and replace(corpus.options, on_error=options.on_error) == options
+        and (profile.labels is None) == (not options.label_column)
+    )
+    return counts if fits else None
 
 
 class _MergedSamples:

@@ -1,7 +1,6 @@
 """How a corpus is counted: by which executor, with which cache, and what is called meanwhile."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from batchstat.corpus.files.splits import Split
@@ -11,7 +10,7 @@ from batchstat.parameters import one_of
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors import NAMES
 from batchstat.profiling.executors.executor import CountingExecutor
-from batchstat.profiling.executors.local import processes, threads, wrap_executor
+from batchstat.profiling.executors.local import processes, threads
 from batchstat.profiling.progress import Progress
 from batchstat.tokenization.threads import worker_count
 
@@ -24,8 +23,7 @@ class RunOptions:
     """How a corpus is counted.
 
     Attributes:
-        executor: a name of `NAMES`, where `auto` means threads, or processes for a large corpus;
-            or an executor of the caller.
+        executor: a name of `NAMES`, where `auto` means threads, or processes for a large corpus.
         workers: number of threads or processes; None for one per core.
         scheduler: address of the scheduler for `dask`.
         count_cache: where the counts of splits are stored; None to store none beyond the run.
@@ -38,7 +36,7 @@ class RunOptions:
         OptionError: an unknown executor, or options that do not apply to it.
     """
 
-    executor: str | Executor | CountingExecutor = "threads"
+    executor: str = "threads"
     workers: int | None = None
     scheduler: str | None = None
     count_cache: CountCache | None = None
@@ -48,8 +46,7 @@ class RunOptions:
     on_warning: Callable[[Finding], object] = warn_in_python
 
     def __post_init__(self) -> None:
-        if not isinstance(self.executor, Executor | CountingExecutor):
-            one_of("executor", self.executor, NAMES)
+        one_of("executor", self.executor, NAMES)
         worker_count(self.workers)  # raises unless it is a positive number, or None
         if self.executor == "dask":
             # A Dask cluster has the workers that were started with it.
@@ -64,10 +61,6 @@ class RunOptions:
         Raises:
             OptionError: a missing or invalid scheduler address, or Dask is not installed.
         """
-        if isinstance(self.executor, CountingExecutor):
-            return self.executor
-        if isinstance(self.executor, Executor):
-            return wrap_executor(self.executor, self.workers)
         if self.executor == "dask":
             from batchstat.profiling.executors.dask import dask
 

@@ -1,35 +1,32 @@
-"""Count one split on any worker, and check what a worker elsewhere answers."""
+"""Count one split on any worker."""
 
 import hashlib
 import json
+import platform
 import secrets
-import time
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
-from typing import get_origin
+from dataclasses import asdict, replace
 
 from batchstat._version import __version__
-from batchstat.corpus.content import LONGEST
 from batchstat.corpus.files.digests import content_digests
 from batchstat.corpus.files.splits import Split
-from batchstat.errors import InputError, SourceError, message
+from batchstat.errors import InputError, SourceError
 from batchstat.profiling.cache import SplitCounts, SplitFacts
 from batchstat.profiling.executors.versions import different_versions
-from batchstat.profiling.parquet import FAR, SCHEMA
+from batchstat.profiling.parquet import SCHEMA
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
-from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
+from batchstat.profiling.tasks import CountTask, SplitResult
 from batchstat.storage.addresses import as_os_errors, state_of
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer
-from batchstat.words import short
 
 
-def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
+def count_split(task: CountTask, split: Split) -> SplitResult:
     """Count a split and store its counts, unless they are stored already. Runs on any worker.
 
     Args:
-        sent: the task, in this process or from another one.
+        task: how it is counted.
         split: the split.
 
     Raises:
@@ -38,8 +35,6 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
         SourceError: the split cannot be read now, or the cache cannot be written.
         StorageFullError: the cache has no space.
     """
-    began = time.monotonic()
-    task = sent if isinstance(sent, CountTask) else received(sent)
     _check_versions(task)
     is_input = split.source.is_standard_input
     # The key of the counts is made of digests of what is read: of the split's own bytes
@@ -52,8 +47,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
     elif not split.source.digest:  # a digest of the whole file is a part of the key anyway
         state_before = _file_state(split)
         digests, surroundings = content_digests(split)
-    content = (*digests, surroundings)
-    key = key_of(split, content, task)
+    key = key_of(split, (*digests, surroundings), task)
     counts = None if task.recount or is_input else task.cache.get(key)
     # A run that skips bad records may have stored them. A run that stops at bad records must read
     # the split again, to name the first one.
@@ -78,12 +72,9 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
             raise task.cache.refusal(f"the counts of {split.shown}", error) from None
     return SplitResult(
         key=key,
-        content=content,
         samples=len(counts.profile),
         tokens=int(counts.profile.lengths.sum()),
         was_cached=was_cached,
-        seconds=time.monotonic() - began,
-        worker=this_worker(),
         difference=counts.facts.difference,
         counts=counts if stays else None,
     )
@@ -93,52 +84,9 @@ def _check_versions(task: CountTask) -> None:
     """Raise InputError if libraries that counts depend on have other versions on this worker."""
     if other := different_versions(task.versions):
         raise InputError(
-            f"worker {this_worker()} has other versions; the run began with {other}",
+            f"worker {platform.node()} has other versions; the run began with {other}",
             "install the same versions everywhere",
         )
-
-
-def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
-    """Return what another process answered for a split, after checks that make it safe to use.
-
-    Raises:
-        SourceError: it is not an answer of `count_split`, or it is about another split.
-    """
-
-    def refused(what: str) -> SourceError:
-        return SourceError(f"{split.shown}: a worker answered {what}")
-
-    if not isinstance(answer, SplitResult):
-        raise refused(f"{type(answer).__name__}, not counts")
-    # Unpickling sets fields without checks: a field may be missing, or of any type.
-    for name, kind in _ANSWER_TYPES.items():
-        value = getattr(answer, name, None)
-        if type(value) is not kind:
-            raise refused(f"with {name}={short(value)}")
-    # Its text is printed, and may hold control characters or be of any length.
-    answer = replace(answer, counts=None, difference=message(answer.difference[:_MOST_CHARACTERS]))
-    samples, tokens = answer.samples, answer.tokens
-    if not (0 <= samples <= FAR and 0 <= tokens <= samples * LONGEST):
-        raise refused(f"with {short(samples)} samples of {short(tokens)} tokens")
-    if not all(isinstance(text, str) for text in answer.content):
-        raise refused("with content that is not text")
-    if answer.key != key_of(split, answer.content, task):
-        raise refused("with the counts of another split")
-    return answer
-
-
-_MOST_CHARACTERS = 1_000
-"""Characters that are kept of what a worker says of a difference."""
-
-
-_ANSWER_TYPES = {
-    field.name: get_origin(field.type) or field.type
-    for field in fields(SplitResult)
-    if field.name != "counts"
-}
-"""The type of each field of an answer, such as tuple for `tuple[str, ...]`. Counts are not among
-them: only those in this process stay in memory.
-"""
 
 
 def _file_state(split: Split) -> tuple[object, ...] | None:

@@ -68,8 +68,6 @@ WORDS: Mapping[str, str] = {
     "untrained samples": "Of a max_length: samples that would have no trained token.",
     "truncated samples": "Of a max_length: samples that are longer.",
     "split": "A part of a corpus that is counted on its own: a file, or 64 MiB of a large one.",
-    "shard": "A share of a corpus's splits that is counted on its own: --shard I/N, for batchstat "
-    "merge.",
     "partial": "Of a profile: splits of the corpus could not be counted, and were skipped because "
     "that was asked for; batchstat check refuses it.",
     "finding": "A fact about a corpus or configuration with a stable id, such as "

@@ -48,9 +48,9 @@ These are all files that batchstat writes about a profile, and so all that it ev
 """
 
 
-_SUBFOLDERS = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts", ".job")}
+_SUBFOLDERS = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts",)}
 """Subfolders of a results folder, and the endings of the files that batchstat writes there."""
-_NAMES = {PROFILE_FILE, *PLOTS, "shard.json", "profile.log"}
+_NAMES = {PROFILE_FILE, *PLOTS}
 """Files that batchstat writes in a results folder itself."""
 
 
@@ -58,7 +58,7 @@ def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
     """Return whether batchstat wrote a file, so that a folder can be profiled into itself.
 
     The name alone does not say so, as a user may have a `profile.json`, too: the folder must have
-    two files or folders that only results have together.
+    two files that only results have together.
 
     Args:
         path: the file.
@@ -68,9 +68,7 @@ def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
     if not in_subfolder and path.name not in _NAMES:
         return False
     folder = path.parent.parent if in_subfolder else path.parent
-    # What only a folder with the results of a shard, or only one with a profile, has together.
-    pairs = ("shard.json", "splits"), (LENGTHS_FILE, PROFILE_FILE)
-    return any(is_there(folder / one) and is_there(folder / other) for one, other in pairs)
+    return is_there(folder / LENGTHS_FILE) and is_there(folder / PROFILE_FILE)
 
 
 def profile_version(folder: Path) -> str:

@@ -197,7 +197,7 @@ def examples() -> list[tuple[str, str]]:
         for name in names
         for line in helps[name].splitlines()
         if line.strip().startswith("batchstat ")
-        and not re.search("s3://|dask|/100|whole|chat.jsonl", line)
+        and not re.search("s3://|dask|chat.jsonl", line)
     ]
 
 

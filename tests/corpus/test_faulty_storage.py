@@ -13,7 +13,7 @@ import pytest
 
 import batchstat
 from batchstat.corpus.files import digests, splits
-from batchstat.profiling import cache, scheduler
+from batchstat.profiling import cache
 from conftest import needs
 from tables import in_pairs
 
@@ -108,8 +108,7 @@ def storage(monkeypatch) -> Any:
             return File(self, self._strip_protocol(path), mode, **more | {"block_size": 1000})
 
     fsspec.register_implementation("faulty", Storage, clobber=True)
-    for module in (cache, scheduler):
-        monkeypatch.setattr(module, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(cache, "_PAUSE_SECONDS", 0)
     return Storage
 
 

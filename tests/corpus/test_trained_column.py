@@ -182,18 +182,6 @@ def test_any_way_of_counting_finds_the_same(tmp_path, executor):
         assert cut.untrained_samples == left.count(0)
 
 
-def test_shards_are_merged(run, tmp_path):
-    paths = many(tmp_path)
-    flags = ["--tokens-column", "ids", "--trained-column", "labels"]
-    for k in (1, 2):
-        result = run("profile", *paths, *flags, "--shard", f"{k}/2", "-o", f"shard{k}")
-        assert result.returncode == 0, result.stderr
-    merged = run("merge", "shard1", "shard2", "-o", "merged")
-    assert merged.returncode == 0, merged.stderr
-    found = pd.read_parquet(tmp_path / "merged" / "lengths.parquet")
-    assert found["trained"].tolist() == list(map(sum, masks_of(paths)))
-
-
 def test_what_is_saved_is_loaded(run, tmp_path):
     paths = many(tmp_path)
     flags = ["--tokens-column", "ids", "--trained-column", "labels"]

@@ -7,6 +7,7 @@ pytest -m cluster -n 0.
 import hashlib
 import io
 import json
+import os
 import random
 import shutil
 import signal
@@ -25,6 +26,7 @@ import batchstat
 from batchstat.corpus.files import splits
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.profiling.staleness import changes
+from batchstat.profiling.worker import count_split
 from cluster import bare_server, dask_cluster, end, s3_server, web_server
 from conftest import SAMPLE_DATA, check_schema, environment, needs
 
@@ -100,8 +102,20 @@ def results(folder: Path) -> tuple[object, ...]:
     return text.replace(created, CREATED), path.stat().st_size, groups, sink.getvalue()
 
 
-def log(folder: Path) -> str:
-    return (folder / "profile.log").read_text(encoding="utf-8")
+def counts_in(folder: Path) -> dict[str, bytes]:
+    """What is kept there: counted again, a split would have another time of creation."""
+    return {path.name: path.read_bytes() for path in folder.rglob("*.counts")}
+
+
+def wait_for_counts(folder: Path, running: "subprocess.Popen[str]") -> None:
+    """Until a split is kept there, or the command has ended."""
+    while running.poll() is None and not any(folder.rglob("*.counts")):
+        time.sleep(0.01)
+
+
+def said(error: str) -> list[str]:
+    """The lines of standard error but for those of the progress."""
+    return [line for line in error.splitlines() if not line.startswith("counting: ")]
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +124,7 @@ def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ob
     folder = tmp_path_factory.mktemp("expected")
     one = ["--executor", "threads", "--workers", 1, "-o", folder / "out"]
     done(corpus, folder / "cache", "profile", "corpus", *READ, *one)
-    lines = log(folder / "out").splitlines()
-    assert sum("counted corpus/x-large.jsonl (bytes " in line for line in lines) == 3
+    assert len(counts_in(folder / "cache")) == 3 + 1 + 30  # the large file has three splits
     found = results(folder / "out")
     profile = read_file(folder / "out" / "lengths.parquet")
     last = len(profile) + profile.corpus.skipped["blank"] - 2  # and one blank line after it
@@ -127,19 +140,6 @@ def test_by_this_machine(corpus, expected, tmp_path, out, options):
     assert results(out) == expected
 
 
-def test_by_shards_in_any_order(corpus, expected, tmp_path, out):
-    shards = [tmp_path / f"part-{i}" for i in range(1, 5)]
-    for i, shard in enumerate(shards, 1):
-        done(corpus, tmp_path, "profile", "corpus", *READ, "--shard", f"{i}/4", "-o", shard)
-    random.Random(1).shuffle(shards)
-    done(corpus, tmp_path, "merge", *shards, "-o", out)
-    assert results(out) == expected
-    missing = done(corpus, tmp_path, "merge", *shards[1:], "-o", out, status=3)[1]
-    assert "are in none of the shards: count shard" in missing
-    _, error = done(corpus, tmp_path, "merge", *shards[1:], "-o", out, "--allow-partial")
-    assert "warning: the profile is partial" in error
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory):
     needs("distributed")
@@ -153,8 +153,7 @@ def dask(cluster, out: Path) -> list[object]:
 
 def test_by_dask_while_a_worker_is_killed(corpus, expected, tmp_path, out, cluster):
     running = started(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
-    while not (out / "profile.log").exists() and running.poll() is None:
-        time.sleep(0.01)
+    wait_for_counts(out, running)
     killed = cluster.workers.pop()
     killed.send_signal(signal.SIGKILL)
     _, error = running.communicate(timeout=300)
@@ -163,11 +162,48 @@ def test_by_dask_while_a_worker_is_killed(corpus, expected, tmp_path, out, clust
     assert results(out) == expected
     # And again, from what is kept, without any of it counted anew.
     shutil.rmtree(out / "lengths.parquet", ignore_errors=True)
-    before = len(log(out).splitlines())
+    before = counts_in(out)
     done(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
-    again = log(out).splitlines()[before:]
-    assert sum(" cached " in line for line in again) == len(again) - 2
+    assert counts_in(out) == before
     assert results(out) == expected
+
+
+def test_a_split_that_fails_once_is_tried_again_by_dask(tmp_path, monkeypatch, cluster):
+    (tmp_path / "a.txt").write_text("some words\n")
+    flag = tmp_path / "flag"
+
+    def fail_once(task, split):
+        if not flag.exists():
+            flag.touch()
+            raise OSError("connection reset")
+        return count_split(task, split)
+
+    monkeypatch.setattr("batchstat.profiling.executors.dask.count_split", fail_once)
+    how = {"executor": "dask", "scheduler": cluster.address, "count_cache": tmp_path / "parts"}
+    assert batchstat.profile(tmp_path / "a.txt", **how).lengths.tolist() == [2]
+    assert flag.exists()
+
+
+def test_a_split_that_lets_every_worker_die(tmp_path, monkeypatch):
+    """Dask gives it up after four, and the others are counted."""
+    needs("distributed")
+    for i in range(3):
+        (tmp_path / f"{i}.txt").write_text("some words\n")
+
+    def kill(task, split):
+        if split.source.path.endswith("1.txt"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count_split(task, split)
+
+    monkeypatch.setattr("batchstat.profiling.executors.dask.count_split", kill)
+    with dask_cluster(tmp_path / "dask", workers=5) as cluster:
+        how = {"executor": "dask", "scheduler": cluster.address, "count_cache": tmp_path / "parts"}
+        with pytest.raises(batchstat.InputError, match="1 of 3 splits failed: ") as raised:
+            batchstat.profile(sorted(tmp_path.glob("*.txt")), **how)
+        assert "1.txt could not be counted: KilledWorker: " in str(raised.value)
+        assert "all those workers died" in str(raised.value)
+        assert len(str(raised.value).splitlines()) == 1
+        assert len(counts_in(tmp_path / "parts")) == 2
 
 
 def test_an_interrupt_does_not_wait_for_what_workers_were_given(tmp_path, out, cluster):
@@ -179,9 +215,8 @@ def test_an_interrupt_does_not_wait_for_what_workers_were_given(tmp_path, out, c
         rng.shuffle(words)
         (folder / f"{i:02}.txt").write_text("\n".join(words))
     running = started(folder, tmp_path, "profile", "corpus", *dask(cluster, out))
-    while not (out / "profile.log").exists():
-        assert running.poll() is None
-        time.sleep(0.01)
+    wait_for_counts(out, running)
+    assert running.poll() is None
     running.send_signal(signal.SIGINT)
     _, error = running.communicate(timeout=300)
     assert running.returncode == 130
@@ -193,12 +228,8 @@ def test_a_folder_of_parts_is_the_one_of_who_asks(tmp_path, monkeypatch, cluster
     """Not of the workers, who are at another place."""
     (tmp_path / "a.txt").write_text("some words\n")
     monkeypatch.chdir(tmp_path)
-    distributed = needs("distributed")
-    with (
-        distributed.Client(cluster.address, set_as_default=False) as client,
-        client.get_executor(pure=False) as pool,
-    ):
-        found = batchstat.profile(["a.txt"], executor=pool, count_cache="parts")
+    how = {"executor": "dask", "scheduler": cluster.address, "count_cache": "parts"}
+    found = batchstat.profile(["a.txt"], **how)
     assert found.lengths.tolist() == [2]
     assert len(list((tmp_path / "parts").glob("*.counts"))) == 1
 
@@ -207,26 +238,26 @@ def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
     needs("distributed")
     with dask_cluster(tmp_path / "dask", workers=1) as cluster:
         running = started(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
-        while not (out / "profile.log").exists() and running.poll() is None:
-            time.sleep(0.01)
+        wait_for_counts(out, running)
         end(cluster.scheduler)
         _, error = running.communicate(timeout=300)
         assert running.returncode == 3, error
-        assert error.splitlines()[-1].startswith("error: ")
-        assert len(error.splitlines()) == 1
+        why = f"error: the Dask scheduler at {cluster.address} was lost: run again, which counts "
+        assert said(error) == [f"{why}only what is missing"]
     assert not (out / "lengths.parquet").exists()
-    counted = log(out).count("  counted ")
-    assert counted > 0
+    before = counts_in(out)
+    assert before
     rest = ["--count-cache", out / "splits", "-o", out]
     done(corpus, tmp_path, "profile", "corpus", *READ, *rest)
-    assert log(out).count(" cached ") >= counted - 1
+    assert before.items() <= counts_in(out).items()
     assert results(out) == expected
 
 
 def test_interrupted_at_any_time(corpus, expected, tmp_path, out):
     psutil, rng = needs("psutil"), random.Random(2)
     for _ in range(10):
-        arguments = ["profile", "corpus", *READ, "--executor", "processes", "-o", out]
+        executor = rng.choice(["processes", "processes", "threads"])
+        arguments = ["profile", "corpus", *READ, "--executor", executor, "-o", out]
         running = started(corpus, tmp_path / "cache", *arguments)
         time.sleep(rng.uniform(0.5, 3.5))
         if running.poll() is None:
@@ -240,13 +271,13 @@ def test_interrupted_at_any_time(corpus, expected, tmp_path, out):
             assert "resource_tracker" not in error
     # On a slow machine none of these counted a part: one more is interrupted once it has.
     running = started(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)
-    while running.poll() is None and not any((tmp_path / "cache").rglob("*.counts")):
-        time.sleep(0.05)
+    wait_for_counts(tmp_path / "cache", running)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=300)
+    before = counts_in(tmp_path / "cache")
     done(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)
     assert results(out) == expected
-    assert " cached " in log(out)
+    assert before.items() <= counts_in(tmp_path / "cache").items()
 
 
 @pytest.fixture
@@ -268,24 +299,23 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
     """It is named, what was kept is kept, and the same command goes on where there is room."""
-    if engine == "threads":
-        (small_disk / "other").write_bytes(bytes(100_000))  # processes take it for the tokenizer
+    (small_disk / "other").write_bytes(bytes(100_000))
     arguments = ["profile", "corpus", *READ, "--executor", engine, "-o", out]
     parts_of_run = small_disk / "splits"
     given = ["--count-cache", parts_of_run, "--allow-partial"]
     _, error = done(corpus, tmp_path, *arguments, *given, status=3)
     last = error.splitlines()[-1]
     assert f"cannot be stored in {parts_of_run}: No space left on device: free some space" in last
-    kept = len(list(parts_of_run.glob("*.counts")))
-    assert kept >= log(out).count("  counted ") > 0
+    kept = counts_in(parts_of_run)
+    assert kept
     assert not (out / "profile.json").exists()
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
     done(corpus, tmp_path, *arguments, "--count-cache", parts_of_run)
-    assert log(out).count("  cached ") == kept
+    assert kept.items() <= counts_in(parts_of_run).items()
     assert results(out) == expected
 
 
-def test_a_thousand_small_shards(tmp_path, out):
+def test_a_thousand_small_files(tmp_path, out):
     folder = tmp_path / "corpus"
     folder.mkdir()
     for i in range(1_000):
@@ -299,7 +329,7 @@ def test_a_thousand_small_shards(tmp_path, out):
     assert len(many.corpus.sources) == 1_000
     assert many.lengths.tolist() == one.lengths.tolist()
     assert many.records.tolist() == one.records.tolist()
-    assert log(out).count("  counted ") == 1_000
+    assert len(counts_in(tmp_path / "cache")) == 1_000 + 1
 
 
 @pytest.fixture(scope="module")
@@ -349,15 +379,15 @@ def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
     there = ["-o", "s3://bucket/results", "--count-cache", "s3://bucket/parts"]
     files = "s3://bucket/crawl/*small*.jsonl"
     done(corpus, tmp_path, "profile", files, *READ, *there)
-    assert " cached " not in s3.cat("bucket/results/profile.log").decode()
+    kept = s3.cat("bucket/parts", recursive=True)
+    assert len(kept) == 30
     done(corpus, tmp_path, "profile", files, *READ, *there)
-    log = s3.cat("bucket/results/profile.log").decode()
-    assert log.count("  counted ") == log.count("  cached ") == 30
+    assert s3.cat("bucket/parts", recursive=True) == kept
     shown, error = done(corpus, tmp_path, "compare", "-o", "s3://bucket/results")
     assert "token-budget" in shown
     assert "wrote compare.json to s3://bucket/results" in error
     assert json.loads(s3.cat("bucket/results/compare.json"))["strategies"]
-    # A shard that is another now.
+    # A file that is another now.
     s3.pipe("bucket/crawl/small-00.jsonl", b'{"text": "another", "y": "a"}\n')
     _, error = done(corpus, tmp_path, "compare", "-o", "s3://bucket/results")
     assert "s3://bucket/crawl/small-00.jsonl has changed since it was profiled" in error
@@ -383,11 +413,8 @@ def test_a_bucket_is_listed_as_a_folder_is(tmp_path, out, s3):
     assert read("s3://bucket/own/*[1].txt") == ["p-1.txt"]
     everything = ["b[1].txt", "p-1.txt", "p-10.txt", "p-2.txt", "parts/p-4.txt"]
     assert read("s3://bucket/own") == everything
-    for i in (1, 2):
-        shard = ["--shard", f"{i}/2", "-o", f"s3://bucket/own/shard-{i}"]
-        done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own", *shard)
-    whole = ["s3://bucket/own/shard-2", "s3://bucket/own/shard-1", "-o", "s3://bucket/own"]
-    done(tmp_path / "x", tmp_path, "merge", *whole)
+    own = ["-o", "s3://bucket/own", "--count-cache", "s3://bucket/own/splits"]
+    done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own", *own)
     assert read("s3://bucket/own") == everything
     s3.touch("bucket/own/part-00001")
     _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/part-*", status=3)

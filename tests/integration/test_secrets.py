@@ -190,7 +190,6 @@ def test_a_server_that_is_not_there_and_addresses_that_are_refused(place, host):
         for option in ("--current", "--tokenizer", "--calibration", "--html", "--export"):
             place("compare", f"http://{host}/a.txt", option, address, "--no-plots", status=None)
         place("check", f"http://{host}/a.txt", "--base", address, status=None)
-        place("merge", address, status=None)
         place("measure", address, status=None)
         place("preflight", address, f"http://{host}/a.txt", status=None)
         place("compare", f"http://{host}/a.txt", "--sampler", f"weighted:{address}", status=None)

@@ -206,9 +206,6 @@ def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path, run):
     options = {"BATCHSTAT_CACHE_DIR": str(tmp_path / "file" / "cache")}
     for _ in range(2):
         assert run("profile", corpus, "--no-plots", **options).returncode == 0
-        log = (tmp_path / "batchstat-results" / "profile.log").read_text()
-        assert "counted" in log
-        assert "cached" not in log
 
 
 @pytest.mark.slow

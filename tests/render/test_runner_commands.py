@@ -99,7 +99,6 @@ def test_what_commands_print(run, tmp_path):
         ("profile", "a.txt", "--config", ""),
         ("profile", "a.txt", "--count-cache", ""),
         ("compare", "--keep-labels", ""),
-        ("merge", "", "-o", "whole"),
     ],
 )
 def test_an_empty_value_is_an_error(run, tmp_path, arguments):

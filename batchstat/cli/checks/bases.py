@@ -27,7 +27,7 @@ from batchstat.gate.outcome import Check
 from batchstat.planning.settings import DEFAULT_CURRENT
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.cache import CountCache
-from batchstat.profiling.executors.local import processes
+from batchstat.profiling.executors.local import process_pool
 from batchstat.render.text import age
 from batchstat.shown_addresses import is_shortened
 from batchstat.storage.addresses import as_path
@@ -114,7 +114,7 @@ def _count(revision: Revision, names: Sequence[str], options: Options) -> list[s
     """Return the check.json of each check at a revision. Raises InputError as `_bases_at` does."""
     with revision.checked_out() as checked_out:
         try:
-            with processes(1, 1).start() as pool:
+            with process_pool(1, 1) as pool:
                 given = checked_out.there(options.given)
                 measured = pool.submit(_measure_checks, checked_out, given, names).result()
         except BrokenExecutor:

@@ -1,24 +1,32 @@
 """A Dask cluster: the user names the scheduler, its workers count."""
 
 import logging
+import pickle
 import re
+import warnings
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError, OptionError, install_extra
-from batchstat.profiling.executors.executor import CountingExecutor
+from batchstat.profiling.executors.executor import CountingExecutor, Submit
 from batchstat.profiling.executors.versions import different_versions, versions
+from batchstat.profiling.tasks import CountTask, SplitResult
+from batchstat.profiling.worker import count_split
 from batchstat.storage.shown import full_address, one_line
 
 _LOGGERS = ("distributed", "tornado", "asyncio")
 """Loggers that Dask writes lost connections to."""
 # host:port, with tcp:// or tls:// or without; other schemes, such as ws://, may lack the port.
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
-_AT_ONCE = 2_000
-"""Splits submitted to the scheduler: enough for any cluster, few enough to be cancelled."""
+_RETRIES = 2
+"""How often Dask counts a split again that failed. One whose workers died it gives to as many
+others as its own configuration says.
+"""
 
 
 def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
@@ -40,11 +48,9 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
         connect: Any = import_module("distributed").Client
     except ImportError:
         raise OptionError("executor=dask: Dask is not installed", install_extra("dask")) from None
-    # The client that `start` connected last, for `is_disconnected`; empty before the first start.
-    current: list[Any] = []
 
     @contextmanager
-    def start() -> Iterator[Executor]:
+    def start(task: CountTask) -> Iterator[Submit]:
         """Connect to the scheduler, and disconnect afterwards."""
         for name in tuple(logging.root.manager.loggerDict):
             if name.partition(".")[0] in _LOGGERS:  # the errors below say what they would log
@@ -58,29 +64,45 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
                 f"no Dask scheduler at {scheduler}: {one_line(error)}",
                 "start one with dask scheduler, and workers with dask worker",
             ) from None
-        current[:] = [client]
+        missing = "" if task.in_memory else ", which counts only what is missing"
+        lost = InputError(f"the Dask scheduler at {scheduler} was lost", f"run again{missing}")
         try:
             _check_workers(client, scheduler)
-            # Dask returns the old result of a pure call that is repeated: a split that is tried
-            # again would fail at once.
-            executor = client.get_executor(pure=False)
-            try:
-                yield executor
-            finally:
-                # After an interrupt, the user should not have to wait for submitted splits; and a
-                # scheduler that is lost raises here, too.
-                with suppress(Exception):
-                    executor.shutdown(wait=False)
+            with _submitting(client, task, lost) as submit:
+                yield submit
+        except CancelledError:  # Dask cancels what is submitted when it loses its scheduler
+            raise lost from None
         finally:
             with suppress(Exception):  # the scheduler may no longer be there
                 client.close(timeout=2)
 
-    def is_disconnected() -> bool:
-        return bool(current) and current[0].status not in ("running", "connecting")
+    return CountingExecutor(start, threads=1)
 
-    return CountingExecutor(
-        f"dask at {scheduler}", start, _AT_ONCE, threads=1, is_disconnected=is_disconnected
-    )
+
+@contextmanager
+def _submitting(client: Any, task: CountTask, lost: InputError) -> Iterator[Submit]:
+    """Yield what gives splits to the workers of a scheduler, and raises `lost` without one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a tokenizer may have many megabytes
+        # Each worker makes the task once; a result that is lost with a worker is made again.
+        there = client.submit(pickle.loads, pickle.dumps(replace(task, local=None)), pure=False)
+    # Dask returns the old result of a pure call that is repeated.
+    executor = client.get_executor(pure=False, retries=_RETRIES)
+
+    def submit(split: Split) -> "Future[SplitResult]":
+        try:
+            future: Future[SplitResult] = executor.submit(count_split, there, split)
+        except Exception:  # a connection may raise anything
+            raise lost from None
+        return future
+
+    try:
+        yield submit
+    finally:
+        # After an interrupt, the user should not have to wait for submitted splits; and a scheduler
+        # that is lost raises here, too.
+        with suppress(Exception):
+            executor.shutdown(wait=False)
 
 
 def _check_workers(client: Any, scheduler: str) -> None:

@@ -1,25 +1,40 @@
-"""Executors of this machine: threads, processes, or one that the caller provides."""
+"""Executors of this machine: threads and processes."""
 
 import os
+import pickle
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError
-from batchstat.profiling.executors.executor import CountingExecutor
+from batchstat.profiling.executors.executor import CountingExecutor, Submit
+from batchstat.profiling.tasks import CountTask, SplitResult
+from batchstat.profiling.worker import count_split
+from batchstat.storage.shown import one_line
 from batchstat.tokenization.threads import limit_threads
 
 
 def threads(workers: int) -> CountingExecutor:
     """Return threads of this process, which start fastest but share one interpreter."""
+
+    @contextmanager
+    def start(task: CountTask) -> Iterator[Submit]:
+        """Start the threads, and end them afterwards."""
+        assert task.local is not None
+        with _closing(ThreadPoolExecutor(workers)) as pool, task.local.ending():
+            yield lambda split: pool.submit(count_split, task, split)
+
     # As many splits at once as workers; they share as many counting threads.
-    return CountingExecutor(
-        "threads", lambda: _closing(ThreadPoolExecutor(workers)), workers, workers, in_process=True
-    )
+    return CountingExecutor(start, workers, in_process=True)
 
 
 def processes(workers: int, splits: int) -> CountingExecutor:
@@ -29,40 +44,87 @@ def processes(workers: int, splits: int) -> CountingExecutor:
         workers: processes; with fewer splits, as many threads in fewer processes.
         splits: number of splits.
     """
-    # The number of processes is also the number of splits in flight: each counts one at a time.
     n_processes = max(1, min(workers, splits))
     threads_each = max(1, workers // n_processes)
 
     @contextmanager
-    def start() -> Iterator[Executor]:
+    def start(task: CountTask) -> Iterator[Submit]:
         """Start the processes, and end them afterwards."""
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        from batchstat.profiling.executors.spawning import Spawning
-
-        # Python begins a new process by running the user's script again, with another __name__; it
-        # sets `_inheriting` meanwhile. A script without `if __name__ == "__main__"` comes here
-        # again in each new process. Such a process ends at once, with an exit code from which the
-        # first process knows what to say.
-        if getattr(multiprocessing.current_process(), "_inheriting", False):
-            os._exit(_NO_GUARD)
-        spawning = Spawning()
-        pool = ProcessPoolExecutor(
-            n_processes, spawning, initializer=_begin_process, initargs=(threads_each,)
-        )
         try:
-            with _closing(pool):
-                yield pool
+            with _written(task) as file, process_pool(n_processes, threads_each) as pool:
+                yield lambda split: pool.submit(_count_split, file, split)
         except BrokenExecutor:
-            if _NO_GUARD in _exit_codes(spawning.started):
-                raise InputError(
-                    "processes run a script again from its beginning",
-                    'put what it does under if __name__ == "__main__":, or use executor="threads"',
-                ) from None
-            raise
+            missing = "" if task.in_memory else ", which counts only what is missing"
+            raise InputError(
+                "a process that counts has died, possibly as memory was full",
+                f"run again with fewer --workers{missing}",
+            ) from None
 
-    return CountingExecutor("processes", start, n_processes, threads_each)
+    return CountingExecutor(start, threads_each)
+
+
+@contextmanager
+def _written(task: CountTask) -> Iterator[Path]:
+    """Yield a file with the task, written once for all processes, since a tokenizer may have many
+    megabytes.
+    """
+    with ExitStack() as stack:
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True)
+            file = Path(stack.enter_context(folder), "task")
+            file.write_bytes(pickle.dumps(replace(task, local=None)))
+        except OSError as error:
+            raise InputError(
+                f"the tokenizer cannot be stored for the processes: {one_line(error)}",
+                "set TMPDIR to a writable folder",
+            ) from None
+        yield file
+
+
+def _count_split(file: Path, split: Split) -> SplitResult:
+    return count_split(_task_in(file), split)
+
+
+@cache
+def _task_in(file: Path) -> CountTask:
+    """Return the task in a file, which a process reads once for all of its splits."""
+    task: CountTask = pickle.loads(file.read_bytes())  # noqa: S301 - it is what the run wrote
+    return task
+
+
+@contextmanager
+def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
+    """Start processes that count with so many threads each, and end them afterwards.
+
+    Raises:
+        InputError: the user's script has no main guard.
+        BrokenExecutor: a process has died.
+    """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    from batchstat.profiling.executors.spawning import Spawning
+
+    # Python begins a new process by running the user's script again, with another __name__; it
+    # sets `_inheriting` meanwhile. A script without `if __name__ == "__main__"` comes here
+    # again in each new process. Such a process ends at once, with an exit code from which the
+    # first process knows what to say.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(_NO_GUARD)
+    spawning = Spawning()
+    pool = ProcessPoolExecutor(
+        n_processes, spawning, initializer=_begin_process, initargs=(threads_each,)
+    )
+    try:
+        with _closing(pool):
+            yield pool
+    except BrokenExecutor:
+        if _NO_GUARD in _exit_codes(spawning.started):
+            raise InputError(
+                "processes run a script again from its beginning",
+                'put what it does under if __name__ == "__main__":, or use executor="threads"',
+            ) from None
+        raise
 
 
 def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
@@ -115,32 +177,3 @@ def _begin_process(threads: int) -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-def wrap_executor(executor: Executor, threads_per_split: int | None = None) -> CountingExecutor:
-    """Return the way to use an executor that the caller started and shuts down.
-
-    Args:
-        executor: any executor of `concurrent.futures`.
-        threads_per_split: threads that count the samples of each split, which is a part of a
-            corpus and one task of the executor; None for 1.
-    """
-    # How many splits it counts at a time: concurrent.futures has no public name for the size of a
-    # pool, and other libraries have other names.
-    pool_size = getattr(executor, "_max_workers", None)
-    max_in_flight = int(pool_size) if isinstance(pool_size, int) else _MOST_IN_FLIGHT
-    return CountingExecutor(
-        name=type(executor).__name__,
-        start=lambda: nullcontext(executor),
-        max_in_flight=max_in_flight,
-        threads=threads_per_split or 1,
-        # An executor that is no pool of threads may run splits in other processes or on other
-        # machines: then the task must be sent there, and the answers checked.
-        in_process=isinstance(executor, ThreadPoolExecutor),
-        # If it breaks, only the caller can make a new one.
-        restartable=False,
-    )
-
-
-_MOST_IN_FLIGHT = 1_000
-"""Splits in flight if nothing says how many the executor works on at a time."""

@@ -1,9 +1,8 @@
-"""The screens of `profile`, and of `profile --shard`."""
+"""The screen of `profile`."""
 
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -12,11 +11,8 @@ from rich.text import Text
 from batchstat.lengths.max_length import lost_without
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.layout import Line, Pasted, corpus_line, read_words, table
-from batchstat.render.text import age, class_name, corpus_name, one_line, percent, span, with_share
+from batchstat.render.text import age, class_name, one_line, percent, span, with_share
 from batchstat.words import counted
-
-if TYPE_CHECKING:
-    from batchstat.profiling.shards import Shard
 
 _LONGEST_BAR = 40
 """Characters of the longest bar of a histogram, where the terminal is wide enough."""
@@ -278,17 +274,3 @@ def class_notes(profile: Profile) -> Iterator[Text]:
     if ratio is not None and len(names) > 1:
         note = f"{names[0]} has {ratio:,.1f} times the samples of {names[-1]}"
         yield Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal")
-
-
-def shard_screen(shard: "Shard") -> RenderableType:
-    """Return what `profile --shard` prints: the shard, its corpus, and the next command."""
-    paths = [source.path for source in shard.sources]
-    done = counted(len(shard.counted), "split")
-    failed = f", {len(shard.failed):,} failed" if shard.failed else ""
-    return Group(
-        Line("corpus", corpus_name(paths)),
-        Line(
-            "shard", f"{shard.spec}: {done} counted{failed}; the corpus has {len(shard.splits):,}"
-        ),
-        Line("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
-    )
