@@ -7,7 +7,6 @@ flipped bit either changes nothing that is used or is an error.
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -210,12 +209,9 @@ def decoded(annotation: Any, value: object, name: str = "") -> Any:
         pairs = enumerate(zip(item_types, items, strict=True))
         return tuple(decoded(item_type, item, f"{name}[{i}]") for i, (item_type, item) in pairs)
     if origin is not None and issubclass(origin, Mapping):
-        key_type, item_type = arguments
+        _, item_type = arguments  # of its keys, which JSON has as text, and values
         json_object = _require(isinstance(value, Mapping), value, name, "an object")
-        return {
-            _as_key(key_type, key, name): decoded(item_type, item, f"{name}.{key}")
-            for key, item in json_object.items()
-        }
+        return {key: decoded(item_type, item, f"{name}.{key}") for key, item in json_object.items()}
     return _as_scalar(annotation, value, name)
 
 
@@ -236,16 +232,6 @@ def _as_record(record_type: Any, value: object, name: str) -> Any:
     return record_type(
         **{key: decoded(declared[key].type, item, _path(name, key)) for key, item in values.items()}
     )
-
-
-def _as_key(key_type: Any, key: str, name: str) -> Any:
-    """Return a key of the JSON object `name`: a text, as JSON has it, or as an int if asked for."""
-    if key_type is not int:
-        return key
-    # At most 20 digits, since int() raises for thousands of them.
-    is_number = re.fullmatch("0|[1-9][0-9]{,19}", key) is not None
-    _require(is_number, key, name, "an object whose keys are whole numbers")
-    return int(key)
 
 
 def _as_scalar(annotation: Any, value: Any, name: str) -> Any:
