@@ -107,7 +107,7 @@ class _Page:
         yield self.path
         yield "[OPTIONS]"
         for each in self.arguments:
-            name = each.metavar if each.required else f"[{each.metavar}]"
+            name = f"[{each.metavar}]"
             yield f"{name}..." if each.nargs == -1 else name  # -1: any number of words
         if self.commands:
             yield "COMMAND"

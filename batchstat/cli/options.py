@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
@@ -106,10 +106,9 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
     Its default is None whatever the field's, so that a command knows which options were given.
     """
     option: Option = declared.metadata["option"]
-    value_type, is_required = _value_type(declared.type), declared.default is MISSING
-    shown_default = option.shown
+    value_type, shown_default = _value_type(declared.type), option.shown
     # A number or a name is a default that help can show; an empty tuple or a switch is not.
-    if shown_default is None and declared.type in (str, int) and not is_required:
+    if shown_default is None and declared.type in (str, int):
         shown_default = str(declared.default)
     # What typer takes for an argument and for an option alike.
     common: dict[str, Any] = {
@@ -129,8 +128,8 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
     return inspect.Parameter(
         declared.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if is_required else None,
-        annotation=Annotated[value_type if is_required else value_type | None, declaration],
+        default=None,
+        annotation=Annotated[value_type | None, declaration],
     )
 
 

@@ -78,8 +78,6 @@ def _converted(parameter: Any, context: Any, value: Any) -> Any:
         context: typer's context.
         value: text, a list of texts or a bool; None where the option is not given.
     """
-    if value is None and parameter.required:
-        return type(parameter).process_value(parameter, context, value)  # which raises
     parser = parameter.type_descriptor.parameter_info.parser
     if value is not None and parser is not None:
         value = parser(value)
@@ -160,8 +158,6 @@ def _explained(error: Any, command: Any, path: str) -> OptionError:
     parameter: Any = getattr(error, "param", None)
     if hasattr(error, "possibilities"):  # NoSuchOption
         return _unknown_option(error.option_name, command, error.ctx)
-    if hasattr(error, "param_type"):  # MissingParameter
-        return OptionError(f"{path} needs {parameter.metavar}", f"run {path} --help for examples")
     if hasattr(error, "option_name"):  # BadOptionUsage
         flag = error.option_name
         option = next(each for each in command.params if flag in (*each.opts, *each.secondary_opts))
