@@ -47,19 +47,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """The settings of one check in the file, those that all checks share among them.
-
-    Attributes:
-        name: its name in the file.
-        values: by the names of `KEYS`.
-        limits: by the quantity they limit; None for one that is off.
-        table: the file, and the table in it, for settings of this check only; None without a file.
-    """
+    """The settings of one check in the file, those that all checks share among them."""
 
     name: str
-    values: Mapping[str, Setting] = field(default_factory=dict)
-    limits: Mapping[str, Limit | None] = field(default_factory=dict)
-    table: str | None = None
+    values: Mapping[str, Setting] = field(default_factory=dict)  # by the names of `KEYS`
+    limits: Mapping[str, Limit | None] = field(default_factory=dict)  # by the quantity they limit
+    table: str | None = None  # the file, and the table in it, for settings of this check only
 
     def read(self, record: "type[Record]") -> "Record":
         """Return a record, such as `Settings`, with the values of this check, else the defaults. A
@@ -80,17 +73,11 @@ class CheckSettings:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The contents of the file; empty if there is none.
+    """The contents of the file; empty if there is none."""
 
-    Attributes:
-        path: the file, as messages name it; None if there is none.
-        shared: settings of every check; the only check if none is named.
-        checks: the named checks.
-    """
-
-    path: str | None = None
+    path: str | None = None  # the file, as messages name it; None if there is none
     shared: CheckSettings = field(default_factory=lambda: CheckSettings(DEFAULT_CHECK))
-    checks: tuple[CheckSettings, ...] = ()
+    checks: tuple[CheckSettings, ...] = ()  # the named checks
 
     def check(self, name: str) -> CheckSettings:
         """Return the check with this name. Raises OptionError if there is none."""
@@ -132,8 +119,6 @@ def configuration_file(file: Path | None = None) -> Path | None:
     return file or next((path for path in found if path is not None), None)
 
 
-
-
 def find_here(folder: Path) -> Path | None:
     """Return the file in a folder that configures batchstat: batchstat.toml, else a pyproject.toml
     with a table for it; None without either.
@@ -151,7 +136,6 @@ def find_here(folder: Path) -> Path | None:
 
 
 def _own_table(contents: Mapping[str, Any]) -> Any:
-    """Return the value of `tool.batchstat` in a pyproject.toml; None if it is not there."""
     tools = contents.get("tool")
     return tools.get("batchstat") if isinstance(tools, Mapping) else None
 
@@ -171,17 +155,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Turns the tables of one file into settings.
-
-    Attributes:
-        folder: folder of the file, to which its paths are relative.
-        file: the file, as messages name it.
-        table_name: the dotted name of batchstat's table; empty for the whole file.
-    """
+    """Turns the tables of one file into settings."""
 
     folder: Path
     file: str
-    table_name: str
+    table_name: str  # the dotted name of batchstat's table; empty for the whole file
 
     def configuration(self, table: Any) -> Configuration:
         """Return what the table holds: shared settings, and under `checks` those of each check."""
@@ -208,10 +186,6 @@ class _Reader:
     def _check_numbers(self, value: Any, *keys: str) -> None:
         """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts, in a value
         or anywhere below it.
-
-        Args:
-            value: a number, text, list or table of the file.
-            keys: the keys that lead to it, which the message names.
         """
         if isinstance(value, int) and abs(value) >= 2**63:
             raise OptionError(f"{self._origin(*keys)}={short(value)}", "must fit in 64 bits")
@@ -227,22 +201,13 @@ class _Reader:
         return ".".join(part for part in (self.table_name, *keys) if part)
 
     def _origin(self, *keys: str) -> str:
-        """Return a place in the file as messages name it: `pyproject.toml [tool.batchstat]`."""
         name = self._name(*keys)
         return f"{self.file} [{name}]" if name else self.file
 
     def _check(
         self, name: str, table: Any, keys: tuple[str, ...], shared: CheckSettings
     ) -> CheckSettings:
-        """Return the settings of one check: those of its table, over the shared ones.
-
-        Args:
-            name: its name.
-            table: its table in the file.
-            keys: the keys that lead to this table from batchstat's own; empty for batchstat's own
-                table, which holds the shared settings.
-            shared: the settings that all checks share.
-        """
+        """Return the settings of one check: those of its table, over the shared ones."""
         origin = self._origin(*keys)
         if not isinstance(table, Mapping):
             raise OptionError(origin, "must be a table")
@@ -312,12 +277,7 @@ def _is_known_model(name: str) -> bool:
 
 
 def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]:
-    """Return the values of a check's table by the names of `KEYS`, without its limits.
-
-    Args:
-        table: the values by the keys of the file, without `checks`.
-        holds_checks: whether the file may have `checks` there, for the message that lists the keys.
-    """
+    """Return the values of a check's table by the names of `KEYS`, without its limits."""
     known = {key.replace("_", "-"): key for key in KEYS}
     values = {}
     for key, value in table.items():

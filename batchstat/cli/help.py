@@ -26,30 +26,12 @@ _COMPLETION = {
 
 
 def help_page(command: Any, context: Any, *, everything: bool) -> str:
-    """Return the help of a command or a group.
-
-    Args:
-        command: one of typer's commands; its callback may name the options that are `rare`.
-        context: the context that it is invoked in.
-        everything: whether to list the rare ones, too.
-    """
+    """Return the help of a command or a group."""
     return "\n".join(_Page(command, context, everything=everything).lines()) + "\n"
 
 
 class _Page:
-    """The help page of one command, or of a group of commands.
-
-    Attributes:
-        command: typer's command or group, whose `params` are its arguments and options.
-        path: the words that call it: `batchstat compare`.
-        commands: the commands of a group; empty for a command.
-        width: columns of the page.
-        has_styles: whether headings and names are coloured.
-        arguments: the arguments that the page lists.
-        options: the options that the page lists.
-        hidden_count: options that only the page of all options lists.
-        column: where descriptions begin.
-    """
+    """The help page of one command, or of a group of commands."""
 
     def __init__(self, command: Any, context: Any, *, everything: bool) -> None:
         self.command, self.path = command, context.command_path
@@ -133,7 +115,6 @@ class _Page:
         return self._styled(text, "1")
 
     def _styled(self, text: str, code: str) -> str:
-        """Return text in a style of the terminal: 1 is bold, 2 is dim, 36 is cyan."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.has_styles else text
 
 
@@ -147,12 +128,10 @@ def _by_panel(items: Iterable[Any], others: str) -> dict[str, list[Any]]:
 
 
 def _placeholder(argument: Any) -> str:
-    """Return the placeholder of an argument: `CONFIG`, or `CORPUS...` for several words."""
     return f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
 
 
 def _flags(option: Any) -> str:
-    """Return an option's flags and its placeholder: `-o, --output DIR`, `--[no-]plots`."""
     flags = sorted(option.opts, key=len)
     if option.secondary_opts:
         flags = [f"--[no-]{flags[-1].removeprefix('--')}"]

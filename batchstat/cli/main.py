@@ -109,9 +109,6 @@ def _end(error: BatchstatError) -> NoReturn:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Return whether the result of a command line is JSON. The words decide and no parsed option,
-    as it may be these that are wrong. `batchstat run` prints what its command prints.
-    """
     if words[:1] == ["run"]:
         return False
     formats = zip(("", *words), words, strict=False)

@@ -59,11 +59,6 @@ class _WithOptions:
 
     typer reads the name, the docstring, the annotations and the signature of a function; so this
     object has those. It is made of the command and of the fields that declare its options.
-
-    Attributes:
-        rare: names of options that only the page of all options lists.
-        rest_argument: name of the argument that takes all words from its place on; empty where none
-            does.
     """
 
     def __init__(self, command: Command, declared: "Mapping[str, Field[Any]]") -> None:
@@ -101,9 +96,8 @@ _HELP = [
 
 
 def _parameter(declared: "Field[Any]") -> inspect.Parameter:
-    """Return the parameter of a command's function from which typer makes an option or an argument.
-
-    Its default is None whatever the field's, so that a command knows which options were given.
+    """Return the parameter of a command's function from which typer makes an option or an
+    argument.
     """
     option: Option = declared.metadata["option"]
     value_type, shown_default = _value_type(declared.type), option.shown
@@ -134,9 +128,6 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
 
 
 def _completion(option: Option) -> Callable[[str], list[str]] | None:
-    """Return a function that takes the beginning of a value, and returns the names that a shell
-    offers to complete it; None for an option whose values are no names.
-    """
     if option.names is None and not option.values:
         return None
     # A function: the names may be those of a registry, whose module is loaded when it is called.
@@ -146,28 +137,22 @@ def _completion(option: Option) -> Callable[[str], list[str]] | None:
 
 
 def _value_type(declared: Any) -> Any:
-    """Return the type of a field's values on a command line: of `int | None`, int."""
     if get_origin(declared) is tuple:  # an option that may be repeated
         return list[str]
     return next((kind for kind in get_args(declared) if kind is not NoneType), declared)
 
 
 def _as_flags(text: str) -> str:
-    """Return text with the names of fields in it, which have backticks, as names of flags."""
     return re.sub("`([^`]*)`", lambda match: match[1].replace("_", "-"), text)
 
 
 def _without_secrets(value: Any) -> Any:
-    """Return a value with each address in it as an `Address`, which holds what may be a secret, but
-    does not show it.
-    """
     if isinstance(value, list):
         return tuple(map(_without_secrets, value))
     return as_shown(value) if isinstance(value, str) else value
 
 
 def _whole(written: str | int) -> int:
-    """Return a whole number. Raises BadParameter for other text."""
     try:
         return written if isinstance(written, int) else parse_whole(written)
     except ValueError as error:
@@ -175,7 +160,6 @@ def _whole(written: str | int) -> int:
 
 
 def _number(written: str | float) -> float:
-    """Return a number. Raises BadParameter for other text."""
     try:
         return float(written)
     except ValueError:
@@ -183,7 +167,6 @@ def _number(written: str | float) -> float:
 
 
 def _path(written: str | Path) -> Path:
-    """Return a local path or a URL. Raises BadParameter for an empty one."""
     if not str(written).strip():
         raise typer.BadParameter("'': must name a file or folder")
     return as_path(written)

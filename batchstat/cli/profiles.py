@@ -35,11 +35,6 @@ def count(
     """Return the profile of a corpus, and whether it was reused from the results folder.
 
     It is reused only if the corpus, and everything else that decides the counts, is unchanged.
-
-    Args:
-        inputs: the settings in force.
-        folder: the results folder; None for a command that writes no profile.
-        reuse: whether a profile in the folder may be reused.
     """
     counting = inputs.options.read(Counting)
     # Wrong options are refused even where nothing is counted.
@@ -103,14 +98,6 @@ def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
     """Return where the counts of splits are stored, so that the next run need not count them: the
     folder of `--count-cache`; for Dask, whose workers must reach it, the results folder; else the
     user's cache. None stores them nowhere beyond the run.
-
-    Args:
-        run: the options of counting.
-        folder: the results folder; None for a command that writes no profile.
-
-    Raises:
-        OptionError: Dask without a folder.
-        InputError: the folder is not writable.
     """
     from batchstat.profiling.cache import CountCache
 
@@ -136,20 +123,12 @@ def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
 
 @dataclass(frozen=True)
 class FoundProfile:
-    """The profile that a command works from.
-
-    Attributes:
-        profile: the profile of the corpus, or the one in the results folder.
-        version: `profile_version` of the results folder, if its profile is this one; empty for
-            another, which was counted now or recorded.
-        changes: what has changed in the corpus since it was counted.
-        run: the recorded run whose samples these are; None for a corpus.
-    """
+    """The profile that a command works from."""
 
     profile: Profile
-    version: str
-    changes: tuple[str, ...] = ()
-    run: "RunFacts | None" = None
+    version: str  # `profile_version` of the results folder, if its profile is this one
+    changes: tuple[str, ...] = ()  # what has changed in the corpus since it was counted
+    run: "RunFacts | None" = None  # the recorded run whose samples these are; None for a corpus
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

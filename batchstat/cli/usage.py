@@ -19,7 +19,6 @@ _WRONG_USAGE = 2
 
 
 def _print_help(context: Context, parameter: CallbackParam, wanted: bool) -> None:
-    """Print the help of a command and end, if its option `--help` or `--help-all` was given."""
     # A shell that completes a line parses it, too, and wants no help.
     if wanted and not context.resilient_parsing:
         page = help_page(context.command, context, everything=parameter.name == "help_all")
@@ -67,17 +66,8 @@ class _Usage:
 
 
 def _converted(parameter: Any, context: Any, value: Any) -> Any:
-    """Return the value of an option as the command gets it: by the option's own parser where it has
-    one, else as it is written; None where it is not given.
-
-    typer would first make a schema of pydantic for every option of a command, given or not, which
-    takes a fourth of a short one.
-
-    Args:
-        parameter: typer's object of the option.
-        context: typer's context.
-        value: text, a list of texts or a bool; None where the option is not given.
-    """
+    # typer would first make a schema of pydantic for every option of a command, given or not, which
+    # takes a fourth of a short one.
     parser = parameter.type_descriptor.parameter_info.parser
     if value is not None and parser is not None:
         value = parser(value)
@@ -89,17 +79,11 @@ class Command(_Usage, TyperCommand):
 
 
 class Listed(NamedTuple):
-    """A command as a group lists it: with the attributes of typer's command that help reads.
-
-    Attributes:
-        name: its name.
-        rich_help_panel: the heading under which it is listed.
-        callback: the function that runs it.
-    """
+    """A command as a group lists it: with the attributes of typer's command that help reads."""
 
     name: str
     rich_help_panel: str
-    callback: Callable[..., None]
+    callback: Callable[..., None]  # the function that runs it
 
     @property
     def help(self) -> str:
@@ -150,11 +134,9 @@ class Group(_Usage, TyperGroup):
 
 
 def _explained(error: Any, command: Any, path: str) -> OptionError:
-    """Return an error of typer as ours: what is wrong on a command line, and what to do.
-
-    The classes of these errors are private to typer. So they are told apart by their attributes,
-    which each class adds to those of its base class: the most specific class comes first.
-    """
+    """Return an error of typer as ours: what is wrong on a command line, and what to do."""
+    # The classes of these errors are private to typer. So they are told apart by their attributes,
+    # which each class adds to those of its base class: the most specific class comes first.
     parameter: Any = getattr(error, "param", None)
     if hasattr(error, "possibilities"):  # NoSuchOption
         return _unknown_option(error.option_name, command, error.ctx)
@@ -202,6 +184,5 @@ def _unknown_option(flag: str, command: Any, context: Any) -> OptionError:
 
 
 def _flags_of(options: Iterable[Any]) -> list[str]:
-    """Return the long flags of options."""
     flags = [name for each in options for name in (*each.opts, *each.secondary_opts)]
     return [name for name in flags if name.startswith("--")]

@@ -145,7 +145,6 @@ def profile(
 def _with_progress(
     corpus: Corpus, run: RunOptions, on_progress: Callable[[Progress], object] | None
 ) -> Profile:
-    """Count a corpus, with the progress on the screen unless the caller takes it."""
     if on_progress is not None:
         return build(corpus, replace(run, on_progress=on_progress))
     with interactive_progress() as show:

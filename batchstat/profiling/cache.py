@@ -46,27 +46,16 @@ _ENDING = ".counts"
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """What is stored of a split beside its profile.
-
-    Attributes:
-        digests: SHA-256 of its bytes: see `batchstat.corpus.files.digests.content_digests`.
-        label_seen: whether any record has the label; None if no record could be read.
-        difference: why a shortcut of counting was found wrong and not used; empty if it was not.
-    """
+    """What is stored of a split beside its profile."""
 
     digests: tuple[str, ...]
-    label_seen: bool | None
-    difference: str = ""
+    label_seen: bool | None  # whether any record has the label; None if no record could be read
+    difference: str = ""  # why a shortcut of counting was found wrong and not used
 
 
 @dataclass(frozen=True)
 class SplitCounts:
-    """Counts of a split.
-
-    Attributes:
-        profile: profile of its samples, numbered from the split's first record.
-        facts: what else is stored.
-    """
+    """Counts of a split."""
 
     profile: Profile
     facts: SplitFacts
@@ -87,13 +76,7 @@ class SplitCounts:
 
 @dataclass(frozen=True)
 class CountCache:
-    """Folder with the counts of splits.
-
-    Attributes:
-        address: a path, or an address that all workers can reach.
-        is_optional: whether the user did not ask for it: then counting goes on without it if it is
-            full, and old entries are evicted to keep it below a limit.
-    """
+    """Folder with the counts of splits."""
 
     address: str
     is_optional: bool = False
@@ -148,11 +131,8 @@ class CountCache:
         return counts
 
     def _read(self, path: Path) -> bytes:
-        """Read a file, at a remote address in several attempts.
-
-        Raises:
-            OSError: it does not exist, or a local file cannot be read.
-            SourceError: the address cannot be read.
+        """Read a file, at a remote address in several attempts. Raises OSError: it does not exist,
+        or a local file cannot be read. Raises SourceError: the address cannot be read.
         """
         for attempt in range(_TRIES):
             if attempt:

@@ -41,14 +41,6 @@ def merge_splits(
 ) -> Profile:
     """Build the profile of a corpus from the counts of its splits.
 
-    Args:
-        splits: all splits of the corpus, in order.
-        counted: by the number of a split, its counts, or under which key they are stored.
-        failed: by the number of each other split, why it could not be counted.
-        cache: where they are stored.
-        options: how the corpus was read.
-        created: when reading began, ISO 8601 in UTC.
-
     Raises:
         CacheEvictedError: stored counts no longer exist.
         InputError: there are no samples, or no record has the label.
@@ -96,9 +88,6 @@ def _stored(
     """Return the counts of a split; None if they are missing, damaged, or of another source or with
     other options. Whoever can write to the cache can store anything under a key, with a digest that
     fits: that is why the content is checked, too.
-
-    Raises:
-        InputError: an address that cannot be read.
     """
     counts = cache.get(result.key)
     if counts is None:
@@ -116,12 +105,7 @@ def _stored(
 
 
 class _MergedSamples:
-    """The samples of consecutive splits, with record numbers continued from split to split.
-
-    Attributes:
-        first: profile of the first split added; None before that.
-        tokens: tokens of all samples added.
-    """
+    """The samples of consecutive splits, with record numbers continued from split to split."""
 
     def __init__(self, samples: int) -> None:
         """Start without splits; `samples` is how many samples all of them have together."""

@@ -22,28 +22,18 @@ PROCESSES_FROM = 256 << 20
 class RunOptions:
     """How a corpus is counted.
 
-    Attributes:
-        executor: a name of `NAMES`, where `auto` means threads, or processes for a large corpus.
-        workers: number of threads or processes; None for one per core.
-        scheduler: address of the scheduler for `dask`.
-        count_cache: where the counts of splits are stored; None to store none beyond the run.
-        recount: whether to ignore counts that are already stored.
-        allow_partial: whether to build a profile from the splits that could be counted.
-        on_progress: called with the progress of the count.
-        on_warning: called with each warning.
-
     Raises:
         OptionError: an unknown executor, or options that do not apply to it.
     """
 
     executor: str = "threads"
-    workers: int | None = None
+    workers: int | None = None  # number of threads or processes; None for one per core
     scheduler: str | None = None
-    count_cache: CountCache | None = None
+    count_cache: CountCache | None = None  # where the counts of splits are stored
     recount: bool = False
     allow_partial: bool = False
     on_progress: Callable[[Progress], object] = lambda _: None
-    on_warning: Callable[[Finding], object] = warn_in_python
+    on_warning: Callable[[Finding], object] = warn_in_python  # called with each warning
 
     def __post_init__(self) -> None:
         one_of("executor", self.executor, NAMES)

@@ -23,12 +23,7 @@ from batchstat.tokenization.counting.count_check import recounted
 
 
 class Scheduler:
-    """Counts the splits of one run through an executor.
-
-    Attributes:
-        done: results of the splits that are counted, by the number of the split.
-        failed: reasons for the splits that could not be counted, by the number of the split.
-    """
+    """Counts the splits of one run through an executor."""
 
     def __init__(
         self,
@@ -38,15 +33,7 @@ class Scheduler:
         run: RunOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """Start with all splits to do.
-
-        Args:
-            splits: the splits.
-            task: how each is counted.
-            executor: where they are counted.
-            run: whether failed splits are allowed, and what gets the warnings and the progress.
-            standard_input: standard input with a copy, if it may have to be read again.
-        """
+        """Start with all splits to do."""
         self.done: dict[int, SplitResult] = {}
         self.failed: dict[int, str] = {}
         self._splits, self._task, self._executor, self._run = splits, task, executor, run
@@ -93,11 +80,9 @@ class Scheduler:
                 return
 
     def _note_end(self, i: int, future: "Future[SplitResult]") -> None:
-        """Note that split `i` is counted or has failed, once it has ended.
-
-        Raises:
-            BatchstatError: it cannot be read or stored, which ends the run.
-            BrokenExecutor, CancelledError: its worker is lost.
+        """Note that split `i` is counted or has failed, once it has ended. Raises BatchstatError:
+        it cannot be read or stored, which ends the run. Raises BrokenExecutor, CancelledError: its
+        worker is lost.
         """
         try:
             result = future.result()

@@ -34,20 +34,11 @@ class MemoryBudget:
 
 @dataclass(frozen=True)
 class LocalContext:
-    """What the splits of a run share within one process.
-
-    Attributes:
-        pool: the threads that count.
-        on_progress: called with a split and its progress.
-        standard_input: standard input with a copy, for the split that reads it; None where it is
-            read only once, directly.
-        stop: set when nothing waits for the run any more.
-        memory: for counts that need not be read again to be merged.
-    """
+    """What the splits of a run share within one process."""
 
     pool: ThreadPoolExecutor
-    on_progress: Callable[[Split, CountedAmount], object]
-    standard_input: Rereadable | None
+    on_progress: Callable[[Split, CountedAmount], object]  # called with a split and its progress
+    standard_input: Rereadable | None  # standard input with a copy, for the split that reads it
     stop: threading.Event = field(default_factory=threading.Event)
     memory: MemoryBudget = field(default_factory=MemoryBudget)
 
@@ -63,49 +54,26 @@ class LocalContext:
 
 @dataclass(frozen=True)
 class CountTask:
-    """How the splits of a run are counted.
-
-    Attributes:
-        options: how they are read.
-        tokenizer: tokenizer to count with; None if the corpus needs no counting.
-        cache: where counts are stored.
-        threads: threads that count in each split.
-        recount: whether to count a split even if its counts are already stored.
-        in_memory: whether counts are stored only if they do not fit in memory: nobody asked for a
-            cache.
-        shortcuts: whether texts may be counted by a faster engine or by pieces; otherwise the
-            tokenizer itself counts every text.
-        versions: versions of the libraries where the run began.
-        local: what the splits of this process share; None for a worker elsewhere.
-    """
+    """How the splits of a run are counted."""
 
     options: CorpusOptions
-    tokenizer: Tokenizer | None
+    tokenizer: Tokenizer | None  # tokenizer to count with; None if the corpus needs no counting
     cache: CountCache
     threads: int
     recount: bool = False
     in_memory: bool = False
     shortcuts: bool = True
     versions: dict[str, str] = field(default_factory=versions)
-    local: LocalContext | None = None
+    local: LocalContext | None = None  # what the splits of this process share
 
 
 @dataclass(frozen=True)
 class SplitResult:
-    """Result for a split that is counted.
-
-    Attributes:
-        key: key under which its counts are stored.
-        samples: number of samples.
-        tokens: tokens in them.
-        was_cached: whether the counts were stored by an earlier run.
-        difference: why its worker found a shortcut of counting wrong; empty if it did not.
-        counts: its counts, where they stay in memory.
-    """
+    """Result for a split that is counted."""
 
     key: str
     samples: int
     tokens: int
     was_cached: bool
-    difference: str = ""
+    difference: str = ""  # why its worker found a shortcut of counting wrong; empty if it did not
     counts: SplitCounts | None = None

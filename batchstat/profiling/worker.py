@@ -25,10 +25,6 @@ from batchstat.tokenization.tokenizer import Tokenizer
 def count_split(task: CountTask, split: Split) -> SplitResult:
     """Count a split and store its counts, unless they are stored already. Runs on any worker.
 
-    Args:
-        task: how it is counted.
-        split: the split.
-
     Raises:
         InputError: the split cannot be read with these options, or this machine has other versions
             than the run began with.
@@ -90,22 +86,14 @@ def _check_versions(task: CountTask) -> None:
 
 
 def _file_state(split: Split) -> tuple[object, ...] | None:
-    """Return numbers that change when the file of a split is written, such as its time of change;
-    None if they cannot be read.
-    """
     with suppress(OSError), as_os_errors(split.source.path):
         return state_of(split.location)
     return None  # reading it gives the better error message
 
 
 def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
-    """Return the key of a split's counts in the cache: a digest of all that the counts depend on.
-
-    Args:
-        split: the split; its path counts, too, because messages name it.
-        content: digests of its bytes, and of what else of its file they are read with, such as the
-            head; empty if its source has a digest of the whole file.
-        task: how it is counted.
+    """Return the key of a split's counts in the cache: a digest of all that the counts depend
+    on.
     """
     tokenizer = TokenizerFacts.of(task.tokenizer, task.options)
     # Runs that stop at bad records and runs that skip them share the counts of splits without any.

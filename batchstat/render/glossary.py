@@ -136,19 +136,12 @@ COLUMNS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What a name means.
-
-    Attributes:
-        name: as it is written.
-        kind: what it is the name of.
-        text: what it means, in sentences.
-        facts: more of it, each under a name.
-    """
+    """What a name means."""
 
     name: str
     kind: str
     text: str
-    facts: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()  # more of it, each under a name
 
 
 def explain_all(words: Sequence[str]) -> list[Entry]:
@@ -183,7 +176,6 @@ def explain(name: str) -> Sequence[Entry]:
 
 
 def _entries_called(name: str) -> Sequence[Entry]:
-    """Return all that a name means; empty if nothing has that name."""
     # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
     name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
     # A heading of a screen may differ from the key that it shows.
@@ -192,9 +184,6 @@ def _entries_called(name: str) -> Sequence[Entry]:
 
 @cache
 def _entries_by_name() -> Mapping[str, list[Entry]]:
-    """Return everything that has a name, by its normalized name. Made once: of a command line with
-    several words, every run of words is looked up.
-    """
     by_name: dict[str, list[Entry]] = {}
     for entry in entries():
         by_name.setdefault(_normalized(entry.name), []).append(entry)
@@ -294,7 +283,6 @@ def _normalized(name: str) -> str:
 
 
 def _prose(documented: Any) -> str:
-    """Return what a docstring says: each paragraph on one line, without sections such as `Args`."""
     paragraphs = (inspect.getdoc(documented) or "").split("\n\n")
     texts = (" ".join(part.split()).replace("`", "") for part in paragraphs)
     return "\n\n".join(t for t in texts if not t.startswith(("Attributes:", "Args:", "Raises:")))

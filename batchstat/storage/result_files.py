@@ -59,10 +59,6 @@ def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
 
     The name alone does not say so, as a user may have a `profile.json`, too: the folder must have
     two files that only results have together.
-
-    Args:
-        path: the file.
-        is_there: returns whether a file or folder exists.
     """
     in_subfolder = path.suffix in _SUBFOLDERS.get(path.parent.name, ())
     if not in_subfolder and path.name not in _NAMES:
@@ -90,10 +86,6 @@ def outdated_files(folder: Path, files: Mapping[str, object]) -> set[str]:
 
     These are results of the same command that it does not write again, such as plots that are not
     drawn this time. If the profile changes, results of all commands go, as they are about the old.
-
-    Args:
-        folder: the results folder.
-        files: what is written, by the names of the files.
     """
     # None for a command that writes no profile, such as `compare`.
     new_profile = files.get(PROFILE_FILE)

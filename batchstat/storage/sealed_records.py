@@ -126,22 +126,12 @@ _AT_ONCE = 1 << 20
 
 
 def seal(record: Mapping[str, Any], about: str = "") -> dict[str, Any]:
-    """Return a record with a digest of it, by which `unseal` finds out whether it was changed.
-
-    Args:
-        record: a record that JSON can represent.
-        about: what else the digest covers, such as the name under which the record is stored.
-    """
+    """Return a record with a digest of it, by which `unseal` finds out whether it was changed."""
     return {**record, "digest": digest_of([about, record])}
 
 
 def unseal(record: object, schema: str | None = None, about: str = "") -> dict[str, Any]:
     """Check a record from a file, and return it as `seal` was given it: without its digest.
-
-    Args:
-        record: the record as parsed from JSON.
-        schema: the schema that it must have, if it has one.
-        about: the same as for `seal`.
 
     Raises:
         OtherSchemaError: it has another schema.
@@ -174,12 +164,6 @@ def decoded(annotation: Any, value: object, name: str = "") -> Any:
 
     JSON's objects become dataclasses or dictionaries, and its lists become tuples. Whole numbers
     must not be negative, as no stored number is, and floats must be finite.
-
-    Args:
-        annotation: what the value must be: a dataclass, `tuple[...]`, a mapping, a scalar type, a
-            union with None, or one of these as `Annotated` with functions that check the value.
-        value: the parsed value.
-        name: where the value stands in the file, for messages, such as `limits[2].value`.
 
     Raises:
         ValueError: another type, a number out of range, or a key that is missing or unknown.
@@ -216,11 +200,7 @@ def decoded(annotation: Any, value: object, name: str = "") -> Any:
 
 
 def _as_record(record_type: Any, value: object, name: str) -> Any:
-    """Return an object of JSON as the dataclass `record_type`, with the types of its fields.
-
-    Raises:
-        ValueError: an unknown key, or a missing field that has no default.
-    """
+    """Return an object of JSON as the dataclass `record_type`, with the types of its fields."""
     declared = {field.name: field for field in fields(record_type)}
     values = _require(isinstance(value, Mapping), value, name, "an object")
     for key in values:
@@ -235,10 +215,10 @@ def _as_record(record_type: Any, value: object, name: str) -> Any:
 
 
 def _as_scalar(annotation: Any, value: Any, name: str) -> Any:
-    """Return a value if it is of a scalar type. Raise ValueError if not, or if it is out of range.
-
-    Types are compared exactly, since to Python true and false are whole numbers.
+    """Return a value if it is of a scalar type. Raise ValueError if not, or if it is out of
+    range.
     """
+    # Types are compared exactly, since to Python true and false are whole numbers.
     if annotation is int:
         _require(type(value) is int, value, name, "a whole number")
         return _require(0 <= value <= _MOST, value, name, "between 0 and 2^63 - 1")
@@ -251,7 +231,6 @@ def _as_scalar(annotation: Any, value: Any, name: str) -> Any:
 
 
 def _require(holds: bool, value: Any, name: str, expected: str) -> Any:
-    """Return the value if a condition holds. Else raise ValueError, which says what is expected."""
     if not holds:
         raise ValueError(f"{name or 'it'} is {short(value)}: must be {expected}")
     return value
@@ -267,7 +246,6 @@ def between(least: int, most: int) -> Callable[[str, float], object]:
 
 
 def _path(name: str, key: str) -> str:
-    """Return the name of a key inside of the value `name`, for messages."""
     return f"{name}.{key}" if name else shown(key)
 
 

@@ -196,8 +196,7 @@ def examples() -> list[tuple[str, str]]:
         (name, line.strip().rpartition(" > ")[0] or line.strip())
         for name in names
         for line in helps[name].splitlines()
-        if line.strip().startswith("batchstat ")
-        and not re.search("s3://|dask|chat.jsonl", line)
+        if line.strip().startswith("batchstat ") and not re.search("s3://|dask|chat.jsonl", line)
     ]
 
 

@@ -84,10 +84,8 @@ class Bases:
 
 
 def _bases_at(revision: Revision, checks: Sequence[Inputs]) -> Mapping[str, Base]:
-    """Return each check at a revision, by its name: from the cache, or counted.
-
-    Raises:
-        InputError: the revision cannot be checked out, or the process that counts was killed.
+    """Return each check at a revision, by its name: from the cache, or counted. Raises InputError:
+    the revision cannot be checked out, or the process that counts was killed.
     """
     files = {each.name: _stored_file(revision, each) for each in checks}
     bases: dict[str, Base] = {}
@@ -126,14 +124,6 @@ def _count(revision: Revision, names: Sequence[str], options: Options) -> list[s
 def _measure_checks(
     revision: Revision, given: Mapping[str, Any], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return a check.json for each check, without limits, as it is in a checkout with the
-    configuration there. It runs in a process of its own, whose working folder it changes.
-
-    Args:
-        revision: what is checked out.
-        given: the options of the command line, for the checkout.
-        names: the names of the checks.
-    """
     # Not shown: the progress and the warnings of another time.
     with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere), flags_named():
         return [_measured(revision, Options(given), name) for name in names]

@@ -14,14 +14,7 @@ Submit = Callable[[Split], "Future[SplitResult]"]
 
 @dataclass(frozen=True)
 class CountingExecutor:
-    """Where splits are counted.
-
-    Attributes:
-        start: starts the workers for a task, and ends them after its context. If they are lost in
-            between, it raises InputError.
-        threads: threads that count in each split.
-        in_process: whether it runs in this process.
-    """
+    """Where splits are counted."""
 
     start: Callable[[CountTask], AbstractContextManager[Submit]]
     threads: int

@@ -38,12 +38,7 @@ def threads(workers: int) -> CountingExecutor:
 
 
 def processes(workers: int, splits: int) -> CountingExecutor:
-    """Return processes of this machine, at most one per split; they end with this process.
-
-    Args:
-        workers: processes; with fewer splits, as many threads in fewer processes.
-        splits: number of splits.
-    """
+    """Return processes of this machine, at most one per split; they end with this process."""
     n_processes = max(1, min(workers, splits))
     threads_each = max(1, workers // n_processes)
 
@@ -87,7 +82,6 @@ def _count_split(file: Path, split: Split) -> SplitResult:
 
 @cache
 def _task_in(file: Path) -> CountTask:
-    """Return the task in a file, which a process reads once for all of its splits."""
     task: CountTask = pickle.loads(file.read_bytes())  # noqa: S301 - it is what the run wrote
     return task
 
@@ -128,10 +122,8 @@ def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
 
 
 def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
-    """Return the exit code of each process of a broken pool; None for one that does not end soon.
-
-    That one has ended is known before its code is: another thread of the pool waits for it, too,
-    and only one of the two is told the code at first.
+    """Return the exit code of each process of a broken pool; None for one that does not end
+    soon.
     """
     until = time.monotonic() + _SECONDS_TO_END
     while (codes := [each.exitcode for each in processes]).count(None):

@@ -44,12 +44,6 @@ def profile_screen(
 ) -> RenderableType:
     """Return what `profile` prints: the corpus, its lengths, candidates for `max_length`, its
     classes, and the padding of usual batches.
-
-    Args:
-        profile: the corpus.
-        console: where it is printed.
-        padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
-        next_command: the command that shows how to avoid it.
     """
     parts: list[RenderableType] = [
         Line("corpus", profile_line(profile)),
