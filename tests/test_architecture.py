@@ -182,6 +182,19 @@ def test_what_is_added_makes_the_whole_smaller(capsys):
     assert all(size <= limit for size, limit in zip(sizes, most, strict=True)), (sizes, most)
 
 
+def test_private_functions_have_a_paragraph_of_docstring_at_most():
+    """None where their code has four lines or fewer: that is as quickly read."""
+    found = []
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            is_private = isinstance(node, ast.FunctionDef) and node.name.lstrip("_") != node.name
+            if is_private and not node.name.endswith("__") and (text := ast.get_docstring(node)):
+                code = sum(each.end_lineno - each.lineno + 1 for each in node.body[1:])
+                if "\n\n" in text or 0 < code <= 4:
+                    found.append(f"{name}.{node.name}")
+    assert found == []
+
+
 REGISTRIES = {
     "batchstat",
     "batchstat.corpus.formats",
