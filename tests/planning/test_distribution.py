@@ -486,10 +486,12 @@ def test_remedies_for_what_ranks_wait_for(run, tmp_path):
     check += ["--world-size", 4, "--current", "bucketed"]
     waiting = run(*check, "--max-rank-idle", "8%")
     assert waiting.returncode == 1
-    assert "--current static:distribute=balanced,batch_size=4\n" in waiting.stdout
+    shown = " ".join(waiting.stdout.split())
+    assert "then pass --current static:distribute=balanced,batch_size=4 result" in shown
     hanging = run(*check, "--distribute", "samples", "--current", "token-budget", "--equal-steps")
     assert hanging.returncode == 1
-    assert "--batch-size 4 gives 0, with 188 steps instead of 35" in hanging.stdout
+    shown = " ".join(hanging.stdout.split())
+    assert "--batch-size 4 gives 0, with 188 steps instead of 35; then pass --current" in shown
     assert "use --distribute batches" in hanging.stderr
 
 

@@ -669,9 +669,7 @@ def test_the_command_and_the_check(run, tmp_path):
     failed = run("check", *reviews, *kept, "50%")
     assert failed.returncode == 1
     assert "the share of the corpus that is computed is 11.9" in failed.stdout
-    shown = " ".join(failed.stdout.split())
-    assert "training with sampler=upsampling gives 100.00%, with " in shown
-    assert "then pass --sampler upsampling" in shown
+    assert "set the limit to 11.94%" in " ".join(failed.stdout.split())
 
 
 def test_labels_to_keep_on_the_command_line(run):
