@@ -215,14 +215,6 @@ def holds_text(dtype: pa.DataType) -> bool:
     return is_any(decoded_type(dtype), "string", "large_string")
 
 
-def can_label(dtype: pa.DataType) -> bool:
-    """Return whether values of this Arrow type have a text that can name a class."""
-    numbers = ("integer", "floating", "boolean", "null", "decimal")
-    # Intervals are temporal as well, but nothing writes them as text.
-    times = ("date", "time", "timestamp", "duration")
-    return holds_text(dtype) or is_any(decoded_type(dtype), *numbers, *times)
-
-
 def kind_of(value: object) -> str:
     """Return what kind a JSON value is, for messages: `a number`, `an object`."""
     names = {bool: "a boolean", int: "a number", float: "a number", list: "a list", str: "text"}

@@ -94,7 +94,11 @@ def _find_text_column(
         _require_once(path, candidates[0], names, "--text-column")
         return candidates[0]
     if answers:
-        remedy = _remedy_of_answers(answers, texts)
+        remedy = f"--prompt-column prompt --completion-column {answers[0]}"
+        # Chats that begin with the prompt, beside the prompt as a text.
+        if "prompt" in texts and answers[0] in set(_PREFERENCES) - set(texts):
+            remedy = f"--messages-column {answers[0]}"
+        remedy += f", or {answers[1]}" if len(answers) > 1 else ""
     elif not candidates and _TOKENS_NAME in names:
         remedy = f"--tokens-column {_TOKENS_NAME}"
     else:
@@ -126,14 +130,6 @@ def _remedy(
     if inside.may_be_alpaca:
         return "--input-format alpaca --messages-column messages"
     return "--text-column NAME" + (f", or --records '{inside.lists[0]}'" if inside.lists else "")
-
-
-def _remedy_of_answers(answers: Sequence[str], texts: Sequence[str]) -> str:
-    remedy = f"--prompt-column prompt --completion-column {answers[0]}"
-    # Chats that begin with the prompt, beside the prompt as a text.
-    if "prompt" in texts and answers[0] in set(_PREFERENCES) - set(texts):
-        remedy = f"--messages-column {answers[0]}"
-    return remedy + (f", or {answers[1]}" if len(answers) > 1 else "")
 
 
 def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> None:

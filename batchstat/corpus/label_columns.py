@@ -7,12 +7,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.arrow_values import can_label, decoded, is_any, is_list, kind_of
+from batchstat.corpus.arrow_values import (
+    decoded,
+    decoded_type,
+    holds_text,
+    is_any,
+    is_list,
+    kind_of,
+)
 from batchstat.corpus.chunk_content import ChunkContent, as_list
 from batchstat.lengths.labels import label_text, list_text
 from batchstat.words import short
 
 _LABEL_LISTS = pa.large_list(pa.large_string())
+_NUMBERS = ("integer", "floating", "boolean", "decimal")
+_TIMES = ("date", "time", "timestamp", "duration")
+"""Not intervals, which are temporal as well: nothing writes them as text."""
 
 
 def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
@@ -30,12 +40,13 @@ def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
     column, values = columns[0], content.values(columns[0])
     if isinstance(values, pa.Array):
         label_type = values.type.value_type if is_list(values.type) else values.type
-        if not can_label(label_type):
+        is_scalar = is_any(decoded_type(label_type), "null", *_NUMBERS, *_TIMES)
+        if not (is_scalar or holds_text(label_type)):
             expected = "a label is expected: text, a number, a boolean, or a list of them"
             raise content.wrong_type(column, values, expected)
         if not is_list(values.type):
             return _label_texts(values)
-        are_numbers = is_any(label_type, "integer", "floating", "boolean", "decimal")
+        are_numbers = is_any(label_type, *_NUMBERS)
         values = values.to_pylist() if are_numbers else _label_lists(values)
     # From here on, `values` is a list of Python's. Texts and nulls alone need no conversion.
     if set(map(type, values)) <= {str, type(None)}:

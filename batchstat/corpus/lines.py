@@ -129,12 +129,16 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
         offset = opened.stream.seek(next_line(opened.stream, opened.split.first))
     for data in _cut_after_lines(opened, offset):
         head = (data.head if isinstance(data, LongLine) else data)[:_PROBE_BYTES]
-        if offset == 0 and _is_utf16(head):
+        if offset == 0:
+            fewer_nuls, more_nuls = sorted([head[::2].count(0), head[1::2].count(0)])
+            # More than 2 as well, so that a few NULs in a short text do not count.
+            is_latin = fewer_nuls == 0 and more_nuls > max(2, 3 * len(head[::2]) // 4)
             # Much of such a file would be valid UTF-8, and read as text full of NULs.
-            ending = "" if head.startswith(_UTF16) else "-be" if head[0] == 0 else "-le"
-            raise InputError(f"{opened.path} is UTF-16", f"pass --encoding utf-16{ending}")
-        if offset == 0 and (fault := fault_of_text(head)):
-            raise InputError(f"{opened.path} is {fault}")
+            if is_latin or head.startswith(_UTF16):
+                ending = "" if head.startswith(_UTF16) else "-be" if head[0] == 0 else "-le"
+                raise InputError(f"{opened.path} is UTF-16", f"pass --encoding utf-16{ending}")
+            if fault := fault_of_text(head):
+                raise InputError(f"{opened.path} is {fault}")
         if isinstance(data, LongLine):
             yield _Block(b"", first_line, offset, long=data)
             first_line, offset = first_line + 1, offset + data.size
@@ -147,14 +151,6 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
         yield _Block(data, first_line, offset)
         first_line += data.count(b"\n")
         offset += len(data)
-
-
-def _is_utf16(data: bytes) -> bool:
-    even_bytes, odd_bytes = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
-    fewer_nuls, more_nuls = sorted([even_bytes.count(0), odd_bytes.count(0)])
-    # More than 2 as well, so that a few NULs in a short text do not count.
-    is_latin = fewer_nuls == 0 and more_nuls > max(2, 3 * len(even_bytes) // 4)
-    return is_latin or data.startswith(_UTF16)
 
 
 def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:

@@ -217,14 +217,6 @@ class CorpusOptions:
         return self.may_hold_chats and self.chat_format is not None
 
     @property
-    def token_kinds(self) -> tuple[str, ...]:
-        """Kinds of tokens that are counted beside all tokens: those that carry loss, if the options
-        say which do.
-        """
-        is_known = self.trained_column or self.completion_column or self.assistant_only_loss
-        return ("trained",) if is_known else ()
-
-    @property
     def named_columns(self) -> tuple[str, ...]:
         """Every column that the user named."""
         single = (getattr(self, name) for name in SINGLE_COLUMNS)
@@ -258,7 +250,14 @@ def _check_contents(options: CorpusOptions) -> None:
         raise OptionError(
             f"text_column is given {len(options.text_column)} times", "pass one, or two for pairs"
         )
-    _check_characters("append", options.append)
+    # Into half a surrogate pair, Python turns bytes of a command line that it cannot decode.
+    try:
+        options.append.encode()
+    except UnicodeEncodeError:
+        raise OptionError(
+            f"append={short(options.append)} contains half a surrogate pair, which is not a "
+            "character"
+        ) from None
     # Where the content is not text, it is because one option names it.
     if options.content not in ("text", "completion") and options.append:
         raise OptionError(f"append is for texts, not with {named_contents[0]}")
@@ -286,18 +285,6 @@ def _check_text_options(options: CorpusOptions) -> None:
                 f"separator={short(options.separator)}", "must be one character, or tab"
             )
         object.__setattr__(options, "separator", separator)
-
-
-def _check_characters(name: str, text: str) -> None:
-    """Raise OptionError for half a surrogate pair, into which Python turns bytes of a command line
-    that it cannot decode.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise OptionError(
-            f"{name}={short(text)} contains half a surrogate pair, which is not a character"
-        ) from None
 
 
 SINGLE_COLUMNS = tuple(name for name in ReadingOptions.__annotations__ if name.endswith("_column"))

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from batchstat.corpus.chunk import Columns
 from batchstat.corpus.content import PrecountedLengths
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
@@ -41,7 +40,9 @@ def count_samples(
     created, options = datetime.now(UTC).isoformat(), reader.options
     # What each block has; joined at the end.
     records, lengths, labels = list[Ints](), list[Ints](), list[Labels]()
-    kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in options.token_kinds}
+    # Tokens that carry loss, if the options say which do.
+    has_trained = options.trained_column or options.completion_column or options.assistant_only_loss
+    kinds: dict[str, list[TokenRanges]] = {"trained": []} if has_trained else {}
     samples, tokens = 0, 0
     # Chats that the template does not render completely, by what it leaves out.
     left_out: Counter[str] = Counter()
@@ -57,6 +58,11 @@ def count_samples(
         left_out.update(block.left_out)
         on_progress(CountedAmount(block.position, samples, tokens))
     (reading,) = reader.readings  # one split, so one reading
+    read_columns: tuple[ReadColumns, ...] = ()
+    if (columns := reading.columns) is not None:
+        # Plain text and .npy files have a column without a name.
+        named = tuple(name for name in columns.content if name)
+        read_columns = (ReadColumns(named, columns.is_guessed, columns.separator),)
     return Profile(
         created=created,
         corpus=CorpusFacts(
@@ -65,7 +71,7 @@ def count_samples(
             skipped=reading.skipped,
             faults=tuple(reading.bad_records.examples),
             left_out=dict(sorted(left_out.items())),
-            read=_read_columns(reading.columns),
+            read=read_columns,
         ),
         tokenizer=TokenizerFacts.of(tokenizer, options),
         records=_join(records),
@@ -73,14 +79,6 @@ def count_samples(
         labels=Labels.joined(labels) if options.label_column else None,
         kinds={kind: TokenRanges.concatenate(ranges) for kind, ranges in kinds.items()},
     )
-
-
-def _read_columns(columns: Columns | None) -> tuple[ReadColumns, ...]:
-    if columns is None:
-        return ()
-    # Plain text and .npy files have a column without a name.
-    named = tuple(name for name in columns.content if name)
-    return (ReadColumns(named, columns.is_guessed, columns.separator),)
 
 
 def _join(blocks: list[Ints]) -> Ints:
