@@ -125,12 +125,12 @@ _AT_ONCE = 1 << 20
 """Numbers that are converted and hashed at once: a limit for the copy in memory."""
 
 
-def seal(record: Mapping[str, Any], about: str = "") -> dict[str, Any]:
+def seal(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with a digest of it, by which `unseal` finds out whether it was changed."""
-    return {**record, "digest": digest_of([about, record])}
+    return {**record, "digest": digest_of(["", record])}
 
 
-def unseal(record: object, schema: str | None = None, about: str = "") -> dict[str, Any]:
+def unseal(record: object, schema: str) -> dict[str, Any]:
     """Check a record from a file, and return it as `seal` was given it: without its digest.
 
     Raises:
@@ -139,11 +139,10 @@ def unseal(record: object, schema: str | None = None, about: str = "") -> dict[s
     """
     if not isinstance(record, Mapping):
         raise ValueError(f"{shown(record)} is not an object")
-    if schema is not None:
-        require_schema(record, schema)
+    require_schema(record, schema)
     content = {key: value for key, value in record.items() if key != "digest"}
     try:
-        intact = record.get("digest") == digest_of([about, content])
+        intact = record.get("digest") == digest_of(["", content])
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not intact:
