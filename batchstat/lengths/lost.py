@@ -3,10 +3,6 @@
 from dataclasses import astuple, dataclass
 from operator import add
 
-import numpy as np
-
-from batchstat.lengths.arrays import Ints
-
 
 @dataclass(frozen=True)
 class Lost:
@@ -26,13 +22,6 @@ class Lost:
             # A dropped sample loses its first `max_length` tokens too.
             return cls(dropped_samples=longer, dropped_tokens=excess + longer * max_length)
         return cls()
-
-    @classmethod
-    def of_excess(cls, excess: Ints) -> "Lost":
-        """Return what is lost where `excess[i]` tokens are cut off sample i; 0 if it is whole."""
-        return cls(
-            truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
-        )
 
     def __add__(self, other: "Lost") -> "Lost":
         """Return what is lost by both."""

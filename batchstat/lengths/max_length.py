@@ -116,12 +116,3 @@ def lost_without(stats: LengthStats, max_length: int, outliers: Outliers | None)
     # What is cut off of the outliers: nothing of one that is not longer.
     of_outliers = max(outliers.tokens - outliers.samples * max_length, 0)
     return (lost - of_outliers if max_length <= outliers.limit else 0), whole - outliers.tokens
-
-
-def is_enough(stats: LengthStats, max_length: int) -> bool:
-    """Return whether a `max_length` truncates at most 1 % of the samples and, outliers apart, loses
-    at most 0.5 % of the tokens.
-    """
-    lost, whole = lost_without(stats, max_length, outliers_of(stats))
-    # In whole numbers, so that a share of exactly 1 % is no matter of rounding.
-    return 100 * stats.above(max_length)[0] <= stats.count and 200 * lost <= whole

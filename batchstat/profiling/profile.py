@@ -19,7 +19,7 @@ from batchstat.lengths.max_length import (
     Truncation,
     batch_cost,
     candidate_lengths,
-    is_enough,
+    lost_without,
     outliers_of,
 )
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
@@ -245,8 +245,12 @@ class Profile:
         loses at most 0.5 % of the tokens; None if none does, as the tokenizer's maximum is too
         small.
         """
-        candidates = (each.max_length for each in self.truncation)
-        return next((each for each in candidates if is_enough(self.stats, each)), None)
+        for candidate in self.truncation:
+            lost, whole = lost_without(self.stats, candidate.max_length, self.outliers)
+            # In whole numbers, so that a share of exactly 1 % is no matter of rounding.
+            if 100 * candidate.samples <= len(self) and 200 * lost <= whole:
+                return candidate.max_length
+        return None
 
     @cached_property
     def classes(self) -> tuple[ClassCount, ...]:

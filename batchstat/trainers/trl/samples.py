@@ -107,7 +107,7 @@ def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamp
             excess = np.maximum(profile.lengths - max_length, 0)
             kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
             profile = replace(profile, lengths=profile.lengths - excess, kinds=kinds)
-            lost += Lost.of_excess(excess)
+            lost += Lost(int(np.count_nonzero(excess)), int(excess.sum()))
         kept = drop_untrained(profile, max_length)
         dropped = {**samples.dropped, **kept.dropped}
         samples = replace(kept, dropped=dropped, lost=lost + kept.lost)
