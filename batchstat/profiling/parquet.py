@@ -1,18 +1,19 @@
 """A profile as `lengths.parquet`, complete, so that loading needs no other file. Never text."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
-from batchstat.corpus.files.sources import FORMATS, Source
+from batchstat.corpus.files.sources import FORMATS
 from batchstat.errors import InputError, MissingError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
@@ -36,7 +37,6 @@ from batchstat.storage.sealed_tables import (
     UNREADABLE,
     SealedTable,
     check_range,
-    check_rising,
     numbers_in,
     opened_table,
 )
@@ -211,16 +211,11 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str
         raise _unusable(path, error) from None
 
 
-def check_formats(sources: Iterable[Source]) -> None:
-    """Raise ValueError for a source in a format that batchstat does not read."""
-    for source in sources:
-        if source.format not in FORMATS:
-            raise ValueError(f"{shown(source.format)} is not a corpus format")
-
-
 def _profile(table: SealedTable, facts: _Facts) -> Profile:
     """Read the columns of a file block by block, and check them."""
-    check_formats(facts.corpus.sources)
+    for source in facts.corpus.sources:
+        if source.format not in FORMATS:
+            raise ValueError(f"{shown(source.format)} is not a corpus format")
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
     labels: list[Labels] = []
     has_labels = "label" in table.names
@@ -234,7 +229,10 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         block_lengths, block_records = numbers_in(block, "length"), numbers_in(block, "record")
         check_range("length", block_lengths, LONGEST, rows_read)
         check_range("record", block_records, last_possible, rows_read)
-        check_rising("record", block_records, last_record, rows_read)
+        for row in np.flatnonzero(np.diff(block_records, prepend=last_record) <= 0):
+            raise ValueError(
+                f"record is {block_records[row]} in row {rows_read + row}, which does not ascend"
+            )
         lengths[rows], records[rows] = block_lengths, block_records
         for kind, parts in kinds.items():
             parts.append(_ranges(block, kind, block_lengths, rows_read))

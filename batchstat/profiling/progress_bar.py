@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from batchstat.profiling.progress import Progress
@@ -41,14 +41,6 @@ def shown_progress() -> Iterator[OnProgress]:
             bar.update(task, total=total, completed=progress.bytes, pace=pace)
 
         yield update
-
-
-def interactive_progress() -> AbstractContextManager[OnProgress]:
-    """Return `shown_progress()` in an interactive session, such as a notebook; in a script, a
-    function that shows nothing.
-    """
-    # Python defines sys.ps1, its prompt, in interactive sessions alone.
-    return shown_progress() if hasattr(sys, "ps1") else nullcontext(lambda _: None)
 
 
 def _line_printer() -> OnProgress:

@@ -61,6 +61,3 @@ class RunOptions:
             is_large = len(splits) > 1 and sum(split.bytes for split in splits) >= PROCESSES_FROM
             name = "processes" if is_large and workers > 1 else "threads"
         return threads(workers) if name == "threads" else processes(workers, len(splits))
-
-
-DEFAULT_RUN = RunOptions()

@@ -31,7 +31,11 @@ def count_split(task: CountTask, split: Split) -> SplitResult:
         SourceError: the split cannot be read now, or the cache cannot be written.
         StorageFullError: the cache has no space.
     """
-    _check_versions(task)
+    if other := different_versions(task.versions):
+        raise InputError(
+            f"worker {platform.node()} has other versions; the run began with {other}",
+            "install the same versions everywhere",
+        )
     is_input = split.source.is_standard_input
     # The key of the counts is made of digests of what is read: of the split's own bytes
     # (`digests`), and of other parts of its file, such as the head (`surroundings`).
@@ -74,15 +78,6 @@ def count_split(task: CountTask, split: Split) -> SplitResult:
         difference=counts.facts.difference,
         counts=counts if stays else None,
     )
-
-
-def _check_versions(task: CountTask) -> None:
-    """Raise InputError if libraries that counts depend on have other versions on this worker."""
-    if other := different_versions(task.versions):
-        raise InputError(
-            f"worker {platform.node()} has other versions; the run began with {other}",
-            "install the same versions everywhere",
-        )
 
 
 def _file_state(split: Split) -> tuple[object, ...] | None:

@@ -108,14 +108,3 @@ def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:
         raise ValueError(
             f"{name} is {numbers[row]} in row {before + row}: must be between 0 and {most:,}"
         )
-
-
-def check_rising(name: str, numbers: Ints, previous: int, before: int = 0) -> None:
-    """Raise ValueError unless each of (n,) numbers of the column `name` is above the one before it.
-
-    `previous` is the number before the first; `before` is how many rows of the file precede them.
-    """
-    bad_rows = np.flatnonzero(np.diff(numbers, prepend=previous) <= 0)
-    if len(bad_rows):
-        row = bad_rows[0]
-        raise ValueError(f"{name} is {numbers[row]} in row {before + row}, which does not ascend")
