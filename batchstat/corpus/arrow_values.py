@@ -10,9 +10,6 @@ from batchstat.corpus.chat import parsed_text
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
-_OTHER_BYTES = 16
-"""Bytes of a value that is neither text nor nested."""
-
 
 def is_any(dtype: pa.DataType, *names: str) -> bool:
     """Return whether `pa.types.is_…` of any of these names is true of a type."""
@@ -123,7 +120,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
 
         return as_integers(pc.binary_length(values), null_as=0)
     # Any other value has a fixed size, to which the bytes of its fields or elements are added.
-    own_bytes = np.full(len(values), _OTHER_BYTES, dtype=np.int64)
+    own_bytes = np.full(len(values), 16, dtype=np.int64)
     if pa.types.is_struct(dtype):
         # `flatten` returns an array for each field.
         return sum(map(decoded_bytes, values.flatten()), own_bytes)

@@ -31,9 +31,6 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.storage.arrow_numbers import as_numpy
 
-_MOST_DIGITS = 20
-"""Digits of a text that is parsed as a length: all 64-bit numbers have fewer or as many."""
-
 
 class ChunkContent:
     """Checked values of one chunk.
@@ -195,7 +192,8 @@ class ChunkContent:
         checked = np.zeros(self._chunk.size, dtype=np.int64)
         for i, number in enumerate(as_list(values)):
             # In .csv and .tsv files every value is text; int() raises for more than 4,300 digits.
-            if isinstance(number, str) and number.isdecimal() and len(number) <= _MOST_DIGITS:
+            # All 64-bit numbers have at most 20 digits.
+            if isinstance(number, str) and number.isdecimal() and len(number) <= 20:
                 number = int(number)
             if type(number) is not int:
                 self.reject(i, f"{column!r} is {kind_of(number)} where a whole number is expected")

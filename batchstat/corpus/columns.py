@@ -164,12 +164,11 @@ def _listed(names: Sequence[str]) -> str:
 def _first_row_hint(path: str, names: Sequence[str]) -> str:
     # Anywhere in the path, as `.gz` may follow.
     is_delimited = any(ending in path for ending in (".csv", ".tsv"))
-    if is_delimited and any(len(name) > _LONGEST_NAME and " " in name for name in names):
+    # A longer text with a space is data rather than the name of a column.
+    if is_delimited and any(len(name) > 30 and " " in name for name in names):
         return "; its first row looks like data: if it is, pass --no-header"
     return ""
 
 
 _MOST_SHOWN = 60
 """Characters of a name that a message shows."""
-_LONGEST_NAME = 30
-"""Characters. Text with a space that is longer than this is data rather than a column name."""

@@ -15,9 +15,6 @@ from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 LONGEST = 10**9
 """Largest length that a column of lengths may have, in tokens: more is a mistake."""
 
-_CHATS_TOGETHER = 1_000
-"""Limit for the chats of a range, as their bytes are not known."""
-
 
 @dataclass(frozen=True, eq=False)
 class Texts:
@@ -98,7 +95,8 @@ class Chats:
 
         The first argument, a limit for bytes in `Texts.ranges`, is not used.
         """
-        size = min(most_chats, _CHATS_TOGETHER)
+        # Their bytes are not known.
+        size = min(most_chats, 1_000)
         yield from ((first, min(first + size, len(self))) for first in range(0, len(self), size))
 
     def slice(self, first: int, stop: int) -> Self:

@@ -19,8 +19,6 @@ from batchstat.corpus.records_path import nested
 from batchstat.errors import InputError, OptionError
 from batchstat.words import short
 
-_DEEPEST = 200
-"""Levels of objects and lists in a value."""
 _CHUNK_RECORDS = 10_000
 """Limit for the records of a chunk."""
 
@@ -166,11 +164,11 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
 
 
 def _is_deep(value: object) -> bool:
-    """Return whether an object is nested more deeply than `_DEEPEST`, as one that holds itself is:
-    pyarrow 26 ends the process on it.
+    """Return whether an object is nested more deeply than 200 levels, as one that holds itself
+    is: pyarrow 26 ends the process on it.
     """
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(_DEEPEST):
+    for _ in range(200):
         inner = (
             item for each in level for item in (each.values() if isinstance(each, dict) else each)
         )

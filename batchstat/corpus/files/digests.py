@@ -14,10 +14,6 @@ from batchstat.corpus.files.splits import SPLIT_BYTES, Split
 from batchstat.storage.addresses import as_os_errors
 from batchstat.storage.shown import is_remote
 
-_HASHED_BYTES = 1 << 20
-"""Bytes that are read and hashed at once."""
-_NUMBER_BYTES = 8
-"""Bytes of the largest number in an .npy file."""
 _PARQUET_END = 8
 """Bytes of the footer's length and the magic."""
 
@@ -71,7 +67,7 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
     if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
         file.seek(first)
     bytes_left = stop - first
-    while bytes_left > 0 and (data := file.read(min(bytes_left, _HASHED_BYTES))):
+    while bytes_left > 0 and (data := file.read(min(bytes_left, 1 << 20))):
         digest.update(data)
         bytes_left -= len(data)
     return digest.hexdigest(), bytes_left
@@ -118,9 +114,10 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
         # The rest of the last row group.
         yield stop, max(stop, _end_of_groups(split))
     elif split.source.format == "npy":
-        # The header, which says the type of the numbers, and the rest of the last number.
+        # The header, which says the type of the numbers, and the rest of the last number, of
+        # at most 8 bytes.
         yield 0, HEAD_BYTES
-        yield stop, stop + _NUMBER_BYTES
+        yield stop, stop + 8
     else:
         # The lines that name the columns; the byte that tells whether a line begins with the split;
         # and the rest of the last line.

@@ -23,10 +23,6 @@ from batchstat.storage.shown import is_remote, one_line
 
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other splits are determined."""
-_BLOCK_BYTES = 8 << 20
-"""Bytes that are fetched at once from an address."""
-_PROBE_BYTES = 1 << 16
-"""Bytes that are read at once to find the end of a line."""
 _TAR_HEAD = 262
 """Bytes at the start of a tar archive up to the end of the word `ustar`, its magic."""
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
@@ -160,7 +156,7 @@ def next_line(file: BinaryIO, at: int) -> int:
     """
     # The byte before tells whether a line begins at `at`: then it is a line end.
     position = file.seek(max(at - 1, 0))
-    while data := file.read(_PROBE_BYTES):
+    while data := file.read(1 << 16):
         end = data.find(b"\n") + 1
         if end:
             return position + end
@@ -185,7 +181,7 @@ def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
     if not is_remote(path):
         return path.open("rb")
     # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
-    file = cast(Any, path).open("rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+    file = cast(Any, path).open("rb", block_size=8 << 20, cache_type="readahead")
     return io.BufferedReader(Fetched(file, source.bytes), 1 << 20)
 
 

@@ -9,9 +9,6 @@ from typing import IO, Any, BinaryIO
 from batchstat.corpus.files.compression import InputStream
 from batchstat.errors import InputError
 
-_RECODED_BYTES = 1 << 18
-"""Bytes of a text file in another encoding that are read at once."""
-
 
 class Hashing(InputStream):
     """A stream that is hashed and counted as it is read."""
@@ -70,7 +67,7 @@ class Recoded(InputStream):
         in the encoding.
         """
         while not self._left:
-            data = self._raw.read(_RECODED_BYTES)
+            data = self._raw.read(1 << 18)
             try:
                 text = self._decoder.decode(data, final=not data)
                 # Some codecs, such as utf-16 and utf-7, have half a surrogate pair.

@@ -98,9 +98,6 @@ def _chunk(opened: OpenSource, options: CorpusOptions, sentences: list[_Sentence
 
 
 def _form_column(rows: list[list[str]]) -> int:
-    has_numbers = all(len(row) >= _OF_CONLL_U and row[0][:1].isdecimal() for row in rows)
+    # CoNLL-U and its relatives have at least 8 columns.
+    has_numbers = all(len(row) >= 8 and row[0][:1].isdecimal() for row in rows)
     return 1 if rows and has_numbers and "1" in {row[0] for row in rows} else 0
-
-
-_OF_CONLL_U = 8
-"""Columns that CoNLL-U and its relatives have at least."""

@@ -141,14 +141,10 @@ def _checked_separator(
     """Return the records below a header of one column, unless another character separates them."""
     first = next(records, None)
     rows = [row for row in first.rows if row and not isinstance(row, BadRecord)] if first else []
-    lines = [dialect.delimiter.join(row) for row in rows[:_LOOKED_AT]]
+    lines = [dialect.delimiter.join(row) for row in rows[:100]]
     for other in SEPARATORS:
         count = header.count(other)
         # The text of a record may have more of them, where it is quoted.
         if count and all(line.count(other) >= count for line in lines):
             raise other_separator(f"{path}: its header is one column, {short(header)}", other)
     return chain([first], records) if first else records
-
-
-_LOOKED_AT = 100
-"""Records in which another separator is looked for."""

@@ -21,9 +21,6 @@ from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 Record = Sequence[str] | BadRecord
 """The fields of a record, or what is wrong with it."""
 
-_MOST_BYTES_OF_CHAR = 4
-"""Bytes of the longest characters in UTF-8."""
-
 
 @dataclass(frozen=True)
 class Dialect:
@@ -216,7 +213,8 @@ class _RecordLines:
         lines = [line for line in left if isinstance(line, str)]
         has_long_line = len(lines) < len(left)
         # All lines together may be a single record.
-        most_bytes = sum(map(len, lines)) * _MOST_BYTES_OF_CHAR
+        # A character has at most 4 bytes in UTF-8.
+        most_bytes = sum(map(len, lines)) * 4
         return [] if has_long_line or most_bytes > MOST_RECORD_BYTES else lines
 
     def mark_read(self, count: int) -> None:

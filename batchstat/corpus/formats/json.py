@@ -14,11 +14,6 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.records_path import EACH, expanded, steps_of
 from batchstat.errors import InputError
 
-_CHUNK_CHARS = 8 << 20
-"""Characters of JSON from which on a chunk is large enough."""
-_RECORD_CHARS = 400
-"""Characters counted for each record beside its text, as a parsed object takes memory, too."""
-
 
 def read_json(
     opened: OpenSource,
@@ -52,8 +47,8 @@ def _records_of_chunk(records: Iterable[SizedRecord]) -> Iterator[object]:
         if size > MOST_RECORD_BYTES:
             value = BadRecord("too_long", too_long("record", size))
         yield value
-        chars += size + _RECORD_CHARS  # a parsed object takes memory beside its text
-        if chars >= _CHUNK_CHARS:
+        chars += size + 400  # a parsed object takes memory beside its text
+        if chars >= 8 << 20:
             return
 
 
@@ -98,7 +93,7 @@ def _enter(path: str, text: JsonText, keys: list[str]) -> None:
             with _located(path, text):
                 text.skip()
         if name is None:
-            has = ", ".join(names[:_SHOWN]) or "nothing"
+            has = ", ".join(names[:20]) or "nothing"
             raise InputError(f"{path}: {key!r} is not there (has: {has})", "check --records")
     _open_mark(path, text, "[{", "is not a list")
 
@@ -177,7 +172,3 @@ def _located(place: object, text: JsonText) -> Iterator[None]:
 def _malformed(place: object, text: JsonText, error: Exception) -> InputError:
     reason = reason_of(error, "character", text.before)
     return InputError(f"{place}: malformed JSON: {reason}")
-
-
-_SHOWN = 20
-"""Keys that a message lists."""

@@ -23,8 +23,6 @@ _END_BYTES = 8
 """Bytes after the footer: its length, and the magic."""
 _SIGNATURE_BYTES = 28
 """Bytes of the signature after an unencrypted footer of a file with encrypted columns."""
-_HEADER_BYTES = 64
-"""Bytes that are enough for the first two fields in the header of a page."""
 _DICTIONARY_PAGE = 2
 """Kind of a page in parquet.thrift."""
 _DECODED_BYTES = 256 << 20
@@ -159,7 +157,8 @@ def _dictionary_bytes(file: BinaryIO, begin: int) -> int:
     # of a page is a Thrift struct, whose first fields are the kind of the page and its decompressed
     # size.
     file.seek(begin)
-    header = Decoder(file.read(_HEADER_BYTES))
+    # Enough for the first two fields in the header of a page.
+    header = Decoder(file.read(64))
     try:
         kind, unpacked_bytes = header.next_i32(), header.next_i32()
     except (IndexError, ValueError):  # damaged, which pyarrow reports

@@ -12,8 +12,6 @@ _BYTE_ARRAY, _DELTA_BYTE_ARRAY = 6, 7
 """A type and an encoding of parquet.thrift."""
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 """Kinds of values in Thrift's compact protocol."""
-_DOUBLE_BYTES = 8
-_INTEGER_BITS = 64
 _LONG_LIST = 15
 """In the head of a list, says that its size does not fit there, and follows."""
 
@@ -134,7 +132,7 @@ class Decoder:
         if kind == _STRUCT:
             return self.struct()
         if kind == _DOUBLE:
-            return self._take(_DOUBLE_BYTES)  # its bytes, as no double is used
+            return self._take(8)  # its bytes, as no double is used
         if kind == _MAP:
             # The size, and a byte unless it is 0. Upper 4 bits: the kind of all keys. Lower 4 bits:
             # the kind of all values.
@@ -161,7 +159,7 @@ class Decoder:
         the last have the highest bit, 0x80.
         """
         number = 0
-        for shift in range(0, _INTEGER_BITS, 7):
+        for shift in range(0, 64, 7):
             byte = self._byte()
             number |= (byte & 0x7F) << shift
             if byte < 0x80:

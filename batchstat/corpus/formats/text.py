@@ -27,15 +27,13 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         )
     for lines in read_lines(opened):
         if lines.first == 1 and opened.split.first == 0 and options.input_format is None:
-            head = lines.texts.slice(0, _HEAD_LINES).to_pylist()
+            head = lines.texts.slice(0, 500).to_pylist()
             if look := _looks_like(head, opened.split.source):
                 raise InputError(f"{opened.path} {look}, or txt if every line is a text")
         columns = Columns(("",))
         yield Chunk.read_from(opened, {"": lines.texts}, columns, lines.numbers, lines.bad)
 
 
-_HEAD_LINES = 500
-"""Lines from which another format is recognised."""
 _LEAST_GROUPS = 3
 """Sentences of a word on each line that tell CoNLL from a table, or from lines that look alike."""
 _IS_TAG = re.compile(r"O|[BIESLUM]-\S+").fullmatch
