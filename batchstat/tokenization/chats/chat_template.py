@@ -64,8 +64,15 @@ class ChatTemplate:
         """Return a mask of each chat, as transformers makes it: 1 for a token that the template
         marks by `{% generation %}`, and 0 for others.
         """
+        # transformers itself decides which tokens a mark has, by a copy of the tokenizer that
+        # tokenizes by `locate`: its own way is slower. Python looks up `__call__` in the class of
+        # an object: so the copy gets a class of its own.
+        kind, copied = type(self.tokenizer), copy.copy(self.tokenizer)
+        copied.__class__ = type(
+            kind.__name__, (kind,), {"__call__": lambda _, texts, **_options: locate(texts)}
+        )
         with _RENDERING:
-            encoded = _with_call(self.tokenizer, locate).apply_chat_template(
+            encoded = copied.apply_chat_template(
                 chats,
                 tools=inputs.tools,
                 chat_template=self.source,
@@ -76,16 +83,3 @@ class ChatTemplate:
             )
         masks: list[list[int]] = encoded["assistant_masks"]
         return masks
-
-
-def _with_call(tokenizer: Any, call: Locate) -> Any:
-    """Return a copy of a tokenizer that tokenizes texts by `call`."""
-    # So transformers itself decides which tokens a mark has, but does not tokenize the texts in
-    # its own way, which is slower.
-    kind = type(tokenizer)
-    copied = copy.copy(tokenizer)
-    # Python looks up `__call__` in the class of an object: so the copy gets a class of its own.
-    copied.__class__ = type(
-        kind.__name__, (kind,), {"__call__": lambda _, texts, **_options: call(texts)}
-    )
-    return copied

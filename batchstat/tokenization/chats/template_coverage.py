@@ -18,8 +18,6 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 """Fields of a message that hold reasoning."""
 _THINK, _THINK_ENDS = "<think>", "</think>"
 """What encloses reasoning inside a content."""
-_MOST_KINDS = 10_000
-"""Kinds of chats that are remembered: bounds the memory."""
 
 Render = Callable[[list[Message], TemplateInputs], str]
 
@@ -51,7 +49,7 @@ class TemplateCoverage:
         missing = self._missing_by_kind.get(kind)
         if missing is None:  # this is the first chat of its kind
             missing = self._find(messages, inputs)
-            if len(self._missing_by_kind) >= _MOST_KINDS:
+            if len(self._missing_by_kind) >= 10_000:  # bounds the memory
                 self._missing_by_kind.clear()
             self._missing_by_kind[kind] = missing
         return missing

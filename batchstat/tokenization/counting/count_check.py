@@ -21,8 +21,6 @@ _LAST_SHARE = 800
 """After that, one byte in 800."""
 _EXCERPT = 16_384
 """Most characters of a text that are checked; of a longer text, so many at a random position."""
-_SEED_BYTES = 32 << 10
-"""Bytes at the beginning of a block from which its random numbers are seeded."""
 
 Recount = Callable[[Sequence[pa.LargeStringArray]], Ints]
 """Returns (n,) tokens of samples by the way of counting that is checked. A sample has one side, a
@@ -109,9 +107,12 @@ class CountCheck:
         one_in = next((n for limit, n in _SHARES if block_begin < limit), _LAST_SHARE)
         # The seed makes the random samples the same whenever the same block is counted.
         _, data = text_buffers(sides[0])
-        seed = zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
+        seed = zlib.crc32(data.slice(0, min(data.size, 32 << 10)))
         rng = np.random.default_rng((seed, block_begin))
-        picked = _pick(sizes, block_bytes // one_in, rng)
+        # The first samples and random ones, each for half of those bytes, but at least one.
+        half, shuffled = block_bytes // one_in // 2, rng.permutation(len(sizes))
+        first_ones = np.arange(_n_fitting(sizes, half))
+        picked = np.union1d(first_ones, shuffled[: _n_fitting(sizes[shuffled], half)])
         texts = [side.take(as_arrow(picked)).to_pylist() for side in sides]
         self._compare(texts, counts[picked], recount, rng)
 
@@ -139,15 +140,6 @@ class CountCheck:
             text = " | ".join(samples[i])
             shown = text if len(text) <= 80 else f"{text[:80]}…"
             raise MiscountError(f"{shown!r} has {exact[i]} tokens, but {self.way} {counts[i]}")
-
-
-def _pick(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
-    # Samples are chosen by their sizes in bytes: the first ones and random ones, each for half of
-    # the budget, but at least one.
-    shuffled = rng.permutation(len(sizes))
-    first_ones = np.arange(_n_fitting(sizes, budget // 2))
-    random_ones = shuffled[: _n_fitting(sizes[shuffled], budget // 2)]
-    return np.union1d(first_ones, random_ones)
 
 
 def _n_fitting(sizes: Ints, budget: int) -> int:

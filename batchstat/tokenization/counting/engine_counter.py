@@ -34,8 +34,6 @@ _LOADED_FOR_BYTES_PER_TOKEN = 20
 """The engine is loaded for at least so much text, and so many bytes for each token of the
 vocabulary and each core: a large vocabulary takes longer to load, on one core, and the more cores
 there are, the more text they would count without the engine in that time."""
-_FIRST_TEXTS = 64
-"""Texts in the engine's first call: enough that each of its threads starts."""
 
 
 class EngineCounter(Shortcut):
@@ -216,5 +214,5 @@ def _load(definition: str) -> "Engine":
     _, value_size = json.JSONDecoder().raw_decode(value_and_rest)
     engine = Engine.from_json_str(f"{before}{key}null{value_and_rest[value_size:]}")
     # The first call takes some 20 ms more than later ones, because it starts the engine's threads.
-    engine.encode_batch_flat(["a"] * _FIRST_TEXTS)
+    engine.encode_batch_flat(["a"] * 64)
     return engine

@@ -37,8 +37,6 @@ _LONGEST_REMEMBERED = 64
 """Pieces whose counts are remembered, and the most bytes of one: at most some 300 MB in all."""
 _IN_NO_VOCABULARY = "\U0010fffd"
 """A character of private use."""
-_MOST_BYTES = 2**31 - 1
-"""Limit of Arrow's 32-bit offsets."""
 
 
 class PieceCounter(Shortcut):
@@ -58,7 +56,8 @@ class PieceCounter(Shortcut):
         # Repetition is measured in each block by itself. If one answer held for later blocks, what
         # is counted by pieces, and what is checked, would depend on which thread comes first.
         return all(
-            data.size <= _MOST_BYTES and self._pieces_repeat(offsets, data)
+            # Arrow's 32-bit offsets reach no further.
+            data.size <= 2**31 - 1 and self._pieces_repeat(offsets, data)
             for offsets, data in map(text_buffers, sides)
         )
 

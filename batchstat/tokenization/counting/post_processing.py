@@ -17,8 +17,6 @@ from batchstat.tokenization.counting.separable import Definition, steps_of
 
 _PROBES = ("a", "e i o u", "The 1st, 2nd and 3rd of them.")
 """Test texts: a letter, some words, and a sentence with digits."""
-_MOST_ADDED = 3
-"""Added tokens that are test texts too, for vocabularies without letters."""
 
 
 def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, int | None]:
@@ -67,7 +65,8 @@ def _probe_counts(backend: tokenizers.Tokenizer) -> dict[str, int]:
     # the special tokens could not be told apart.
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
     counts = {}
-    for text in (*_PROBES, *added[:_MOST_ADDED]):
+    # Added tokens are test texts, too, for vocabularies without letters.
+    for text in (*_PROBES, *added[:3]):
         # tokenizers raises bare Exception for texts outside a vocabulary without an unknown token.
         with suppress(Exception):
             counts[text] = len(backend.encode(text, add_special_tokens=False))

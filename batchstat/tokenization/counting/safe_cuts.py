@@ -83,8 +83,11 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     """
     added = list(tokenizer.get_added_tokens_decoder().values())
     # With encode_special_tokens, special tokens in a text are counted as text: not admitted.
-    by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
-    if not (by_word and _allow_cuts(added)):
+    model = tokenizer.model
+    by_word = type(model).__name__ in ("BPE", "WordPiece", "Unigram")
+    # Dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`) would choose words at random.
+    is_random = any(getattr(model, name, None) for name in ("dropout", "alpha", "nbest_size"))
+    if not by_word or is_random or tokenizer.encode_special_tokens or not _allow_cuts(added):
         return None
     normalizer = definition_of_part(tokenizer.normalizer)
     splitter = definition_of_part(tokenizer.pre_tokenizer)
@@ -147,12 +150,6 @@ def _cuts_between(*kinds: tuple[bytes, bytes]) -> Cuts:
 
 def _never_inside(tokens: Iterable[str], after: bytes) -> bytes:
     return bytes(set(after) - {byte for token in tokens for byte in token.encode()[1:]})
-
-
-def _counts_by_word(model: Any) -> bool:
-    # Dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`) would choose them at random.
-    is_random = any(getattr(model, name, None) for name in ("dropout", "alpha", "nbest_size"))
-    return type(model).__name__ in ("BPE", "WordPiece", "Unigram") and not is_random
 
 
 def _allow_cuts(added: Iterable[tokenizers.AddedToken]) -> bool:

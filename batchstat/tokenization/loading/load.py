@@ -221,18 +221,16 @@ def backend_of(given: Any) -> tokenizers.Tokenizer | None:
     if isinstance(given, tokenizers.Tokenizer):
         return _copy(given, given.encode_special_tokens)
     backend = getattr(given, "backend_tokenizer", None)
-    if not isinstance(backend, tokenizers.Tokenizer) or not _encodes_by_backend(given):
+    if not isinstance(backend, tokenizers.Tokenizer):
         return None
-    return _copy(backend, getattr(given, "split_special_tokens", False))
-
-
-def _encodes_by_backend(tokenizer: Any) -> bool:
-    kind, base = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
+    kind, base = type(given), import_quietly("PreTrainedTokenizerFast")
     # Both are None where this version of transformers has no such method.
     methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in _CALLS]
     # A class overrides a method if it does not have that of the base.
     overriding_modules = [method.__module__ for method, of_base in methods if method is not of_base]
-    return all(_HARMLESS_MODULES.intersection(module.split(".")) for module in overriding_modules)
+    if not all(_HARMLESS_MODULES.intersection(each.split(".")) for each in overriding_modules):
+        return None
+    return _copy(backend, getattr(given, "split_special_tokens", False))
 
 
 def _has_definition(backend: tokenizers.Tokenizer) -> bool:

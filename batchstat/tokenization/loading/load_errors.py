@@ -10,9 +10,6 @@ import tokenizers
 from batchstat.errors import InputError
 from batchstat.tokenization import builtin
 
-_NO_MAXIMUM = 10**9
-"""transformers sets an astronomical `model_max_length` for a tokenizer that has none."""
-
 _SENTENCEPIECE = {"sentencepiece": "sentencepiece", "google.protobuf": "protobuf"}
 """Modules that read a SentencePiece model, and the packages that provide them."""
 
@@ -29,7 +26,8 @@ def stated_maximum(value: object, what: str) -> int | None:
     """
     # A value that is no number becomes nan: both comparisons with it below are false.
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    if value is None or number >= _NO_MAXIMUM:
+    # transformers sets an astronomical number for a tokenizer that has no maximum.
+    if value is None or number >= 10**9:
         return None
     if not (number >= 1 and number == int(number)):
         raise InputError(

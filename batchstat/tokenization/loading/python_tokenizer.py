@@ -78,14 +78,11 @@ def _definition(tokenizer: Any) -> str:
     settings = {key: value for key, value in settings.items() if key not in _ORIGIN_SETTINGS}
     state = {"class": type(tokenizer), "attributes": attributes, "settings": settings}
     versions = {"unicode": unicodedata.unidata_version, **installed_versions(_LIBRARIES)}
-    digest = state_digest(state, _folders(attributes | settings))
-    return json.dumps({"state": digest, "versions": versions})
-
-
-def _folders(values: dict[str, Any]) -> set[str]:
     # Folders are left out of the digest: the same tokenizer may be in another folder elsewhere.
-    paths = [value for value in values.values() if isinstance(value, str)]
+    paths = [value for value in (attributes | settings).values() if isinstance(value, str)]
     # Not Path.is_file, which raises for some texts that are no paths.
     found = filter(os.path.isfile, paths)
-    folders = {path.removesuffix(Path(path).name) for path in found}
-    return folders - {""}  # a file in the working folder has no folder in its path
+    # A file in the working folder has no folder in its path.
+    folders = {path.removesuffix(Path(path).name) for path in found} - {""}
+    digest = state_digest(state, folders)
+    return json.dumps({"state": digest, "versions": versions})
