@@ -19,8 +19,6 @@ _ADVICE = "pass the folder of a config.json, or a function that runs one step, m
 """What to do instead where a model cannot be loaded, for messages."""
 _WIDEST = 4_096
 """Tokens of the widest row by default, where a model has as many positions."""
-_WIDEST_OF_FUNCTION = 2_048
-"""The same for a function, whose positions are not known."""
 
 
 @arguments_named()
@@ -144,7 +142,8 @@ def calibrate(
 def _widest_row(config: Any, embeddings: int | None, max_length: int | None) -> int:
     """Return the tokens of the widest row to measure."""
     if config is None:
-        return max_length or _WIDEST_OF_FUNCTION
+        # The positions of a function are not known.
+        return max_length or 2_048
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(stated, int) or stated < 1:  # a model without a limit, such as BLOOM
         return max_length or _WIDEST

@@ -17,9 +17,6 @@ TIMING_ROUNDS = 3
 _LEAST_SECONDS, _MOST_REPEATS = 0.2, 10
 """In a round, a shape runs until it took so long, or ran so often."""
 
-_WITHOUT_LIMIT = 16_384
-"""Total tokens of the largest batch on a device without a known memory, such as a CPU."""
-
 _LEAST_POINTS = 4
 """Shapes that must run: the fit of a batch's time has 3 coefficients, and needs one more."""
 
@@ -239,7 +236,7 @@ class _Search:
         if not self._fits(1, widest):
             raise self._nothing_fits(widest)
         if self._device.hardware.memory is None:  # as of a CPU
-            return wanted or _WITHOUT_LIMIT
+            return wanted or 16_384
         # `rows` of the widest fit, `too_many` do not.
         rows, too_many = self._doubled(widest, None if wanted is None else wanted // widest)
         narrow = max(1, widest // _EXACT)

@@ -6,8 +6,6 @@ _NARROWEST = 16
 """Tokens of the narrowest row, where the widest is at least four times as wide."""
 _WIDTHS = 5
 """Widths that are measured."""
-_PER_WIDTH = 3
-"""Batches of each width."""
 _SHARE = 4
 """Each batch of a width has this many times fewer tokens than the one before."""
 
@@ -54,7 +52,7 @@ def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape
     narrowest = max(1, min(_NARROWEST, widest // _SHARE))
     ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))  # of a width to the next narrower one
     widths = [round(widest / ratio**i) for i in range(_WIDTHS)]
-    sizes = [most_tokens // _SHARE**i for i in range(_PER_WIDTH)]  # total tokens of batches
+    sizes = [most_tokens // _SHARE**i for i in range(3)]  # total tokens of batches
     # A set, since small sizes may give one shape twice.
     shapes = {Shape(max(1, tokens // width), width) for width in widths for tokens in sizes}
     # Batches of one row, full of samples as long as the widest row, or a quarter of that.
