@@ -46,7 +46,7 @@ class PlanInputs(NamedTuple):
         """
         # The tokenizer's maximum, which limits `max_length` where none is given.
         stated_max = self.profile.stated_max if self.profile else None
-        if settings.needs_trained and self.samples.trained is None:
+        if settings.balance_by == "trained" and self.samples.trained is None:
             raise InputError(
                 "balance_by=trained needs to know which tokens are trained",
                 "count the corpus with "

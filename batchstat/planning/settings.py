@@ -232,11 +232,6 @@ class Settings:
 
         return isinstance(self.class_sampler, NoSampling) and not self.keep_labels
 
-    @property
-    def needs_trained(self) -> bool:
-        """Whether batches depend on which tokens are trained."""
-        return self.balance_by == "trained"
-
     def resolve(
         self,
         longest: int,

@@ -10,8 +10,6 @@ from batchstat.planning.samplers.draws import round_shares
 from batchstat.planning.samplers.per_class import PerClassSampler
 from batchstat.words import short
 
-_MOST = 10**18
-
 
 @described(
     """Classes share `length` samples (by default as many as the corpus has) in proportion to their
@@ -35,7 +33,7 @@ class Weights(PerClassSampler):
             # True would count as 1, and NaN fails the comparison below.
             if isinstance(weight, bool) or not isinstance(weight, int | float):
                 raise OptionError(f"weights: {label}:{short(weight)}", "must be a number")
-            if not 0 <= weight <= _MOST:
+            if not 0 <= weight <= 10**18:
                 raise OptionError(
                     f"weights: {label}:{weight}", "must be 0 or more, and at most 1e18"
                 )

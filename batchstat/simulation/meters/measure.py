@@ -107,7 +107,7 @@ def _planned(
         return list(map(keep_and_tabulate, plan_shares(strategy, shares, settings)))
     # If the whole epoch is one window, some strategies make its batches from the histogram, which
     # has fewer lengths than the epoch has samples. A histogram does not know the trained tokens.
-    if from_histogram and not settings.needs_trained:
+    if from_histogram and settings.balance_by != "trained":
         first_rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, first_rng)
         if summary is not None:
