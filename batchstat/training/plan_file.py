@@ -52,30 +52,23 @@ class _Facts:
 
 
 def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
-    """Write the batches of a profile's samples for one epoch, for all ranks.
-
-    Raises:
-        InputError: classes cannot be drawn as requested, or no batches are left.
-    """
-    given = resolve_inputs(profile, keep=request.settings.keep_labels)
-    batches = plan_ranks(make_shares(given.samples, request.settings), request)
-    save_plan(batches, request.settings.epoch, fingerprint(given.samples, request), file)
-
-
-def save_plan(
-    batches: RankBatches, epoch: int, planned_from: Mapping[str, Any], file: BinaryIO
-) -> None:
-    """Write one table row per entry of a batch.
+    """Write the batches of a profile's samples for one epoch, for all ranks: one table row per
+    entry of a batch.
 
     Columns are `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width`, `repeated` and,
     where these are known, `trained`: how many of its tokens carry loss. Rows and batches are
     numbered across all ranks, in the sequence in which they are distributed.
+
+    Raises:
+        InputError: classes cannot be drawn as requested, or no batches are left.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from batchstat.storage.sealed_tables import METADATA_KEY
 
+    samples = resolve_inputs(profile, keep=request.settings.keep_labels).samples
+    batches = plan_ranks(make_shares(samples, request.settings), request)
     # The number of each row, as many times as it has entries.
     row_of_entry = np.repeat(np.arange(len(batches.row_offsets) - 1), np.diff(batches.row_offsets))
     entries_per_batch = np.diff(batches.entry_offsets)
@@ -101,8 +94,8 @@ def save_plan(
         rows=len(batches.records),
         in_parts=batches.starts is not None,
         empty=tuple((int(i), int(batches.steps[i]), int(batches.ranks[i])) for i in empty),
-        epoch=epoch,
-        fingerprint=planned_from,
+        epoch=request.settings.epoch,
+        fingerprint=fingerprint(samples, request),
         columns=_digests(columns),
         joins_samples=batches.joins_samples,
     )
@@ -119,7 +112,7 @@ def _digests(columns: Mapping[str, Any]) -> dict[str, str]:
 
 
 def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
-    """Return the batches of all ranks that `save_plan` wrote, their epoch, and their fingerprint.
+    """Return the batches of all ranks that `export_plan` wrote, their epoch, and their fingerprint.
 
     Raises:
         InputError: the file is missing, damaged or edited, or written with another schema.

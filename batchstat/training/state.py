@@ -25,9 +25,6 @@ def digest(*arrays: npt.NDArray[np.integer]) -> str:
     return f"sha256:{hashed.hexdigest()}"
 
 
-_MOST = 2**63 - 1
-"""Samples and batches of a stream, which may be long."""
-
 _NAMES = 1000
 """Maximum number of class names stored in a fingerprint; the codes cover them in any case."""
 
@@ -84,7 +81,8 @@ def check_same_sampler(
         if key not in sealed:
             raise OptionError(f"the state has no {key}", "pass the complete result of state_dict()")
     for key in numbers:
-        whole_number(key, sealed[key], min_value=0, max_value=_MOST)
+        # A stream may be long.
+        whole_number(key, sealed[key], min_value=0, max_value=2**63 - 1)
     saved = sealed["fingerprint"]
     if not isinstance(saved, Mapping):
         raise OptionError(
