@@ -14,8 +14,6 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 from batchstat.words import short
 
-_MOST_DIGITS = 1e16
-"""From this value on, Python writes a float with an exponent."""
 _IS_INTEGRAL = re.compile(r"-?\d+\.0+").fullmatch
 _IS_NUMBER = re.compile(r"-?\d+").fullmatch
 _ARE_NUMBERS = re.compile(r"\d+(, ?\d+)+").fullmatch
@@ -42,7 +40,7 @@ def label_text(label: Any) -> str | None:
     if label != label:
         return None
     # A larger float keeps the exponent with which Python writes it.
-    if isinstance(label, float | np.floating) and abs(float(label)) < _MOST_DIGITS:
+    if isinstance(label, float | np.floating) and abs(float(label)) < 1e16:
         return str(int(label) if label.is_integer() else label)
     return str(label)
 

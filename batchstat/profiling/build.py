@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 Path_ = str | os.PathLike[str]
 
-_MAX_EVICTIONS = 20
-"""Recounts of splits whose counts a small cache evicted, to make room for those of other runs."""
-
 _LISTED = 100
 """Failed splits that are warned of."""
 
@@ -188,7 +185,8 @@ def _count_and_merge(corpus: Corpus, run: RunOptions) -> Profile:
     splits = corpus.splits
     with _cache_of(run) as cache:
         scheduler = _make_scheduler(corpus, run, cache)
-        for _ in range(_MAX_EVICTIONS):
+        # Again where a small cache evicts counts to make room for those of other runs.
+        for _ in range(20):
             scheduler.count()  # all splits at first, later those whose counts were evicted
             done, failed = scheduler.done, scheduler.failed
             if failed and not run.allow_partial:

@@ -22,8 +22,6 @@ import numpy.typing as npt
 from batchstat.storage.shown import one_line
 from batchstat.words import short
 
-_MOST = 2**63 - 1
-"""Largest whole number of 64 bits, as NumPy's int64 holds it."""
 _YEARS = range(1971, 9999)
 """Years whose times can be converted to any time zone, and to seconds since 1970."""
 
@@ -220,7 +218,7 @@ def _as_scalar(annotation: Any, value: Any, name: str) -> Any:
     # Types are compared exactly, since to Python true and false are whole numbers.
     if annotation is int:
         _require(type(value) is int, value, name, "a whole number")
-        return _require(0 <= value <= _MOST, value, name, "between 0 and 2^63 - 1")
+        return _require(0 <= value <= 2**63 - 1, value, name, "between 0 and 2^63 - 1")
     if annotation is float:
         # JSON may write 1.0 as 1.
         is_number = type(value) is int or (type(value) is float and isfinite(value))

@@ -125,7 +125,7 @@ def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
     """Return the exit code of each process of a broken pool; None for one that does not end
     soon.
     """
-    until = time.monotonic() + _SECONDS_TO_END
+    until = time.monotonic() + 2
     while (codes := [each.exitcode for each in processes]).count(None):
         if time.monotonic() > until:
             break
@@ -133,7 +133,6 @@ def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
     return codes
 
 
-_SECONDS_TO_END = 2
 _NO_GUARD = 94
 """Exit code of a process if the user's script has no main guard. No signal and no other error of
 batchstat ends a process with this code.
