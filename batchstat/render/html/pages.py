@@ -82,12 +82,18 @@ def balance_page(
     report: BalanceReport, profile: Profile | None, command: Callable[[str], str]
 ) -> str:
     """Return the HTML page of a comparison of samplers."""
+    # `seen[i]`: distinct samples drawn up to the end of epoch i, which is counted from 0.
+    coverage = [
+        (f"{i + 1:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))
+        for i in range(report.epochs)
+    ]
+    columns = ("epochs", *(one_line(row.spec, 40) for row in report.samplers))
     result = (
         *recommendation(report, command),
         sampler_table(report),
         Chart("samplers", "Samples of each class that an epoch draws"),
         Chart("coverage", "How much of the corpus is seen over the epochs"),
-        _coverage(report),
+        table_of(columns, coverage, "Share of the corpus that is seen"),
     )
     sections = [Section("numbers", "All numbers", blocks(*balance_details(report)))]
     facts, document = balance_facts(report), balance_document(report)
@@ -219,14 +225,3 @@ def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
         ]
         yield table_of(("read_ahead", "padding", "batches", "length homogeneity"), rows)
     yield from details.sorting_details(comparison)
-
-
-def _coverage(report: BalanceReport) -> Table:
-    """Return the table of how much of the corpus each sampler has shown after each epoch."""
-    columns = ("epochs", *(one_line(row.spec, 40) for row in report.samplers))
-    # `seen[i]`: distinct samples drawn up to the end of epoch i, which is counted from 0.
-    rows = [
-        (f"{i + 1:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))
-        for i in range(report.epochs)
-    ]
-    return table_of(columns, rows, "Share of the corpus that is seen")

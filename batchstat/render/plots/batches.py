@@ -97,7 +97,19 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
     """Draw the batches of each panel's strategy, the panels below each other, on the same scale."""
     style.titled(figure, title, subtitle)
     all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    rows_shown = _rows_per_panel([panel.plan for panel in panels])
+    # Rows side by side in each panel, so that several batches of every plan are seen. The first one
+    # is the current setup's. `row_offsets` has one more element than there are rows. Each 1 is for
+    # a plan without batches.
+    rows_of_plans = [len(panel.plan.row_offsets) - 1 for panel in panels]
+    rows_per_batch = [
+        max(1, n) / max(1, len(panel.plan)) for n, panel in zip(rows_of_plans, panels, strict=True)
+    ]
+    # Where batches are small: many of the current setup, within limits.
+    rows_wanted = float(np.clip(_USUAL_BATCHES * rows_per_batch[0], _FEWEST_ROWS, _MOST_ROWS))
+    # Where batches are large: at least 6 of the current setup, and 3 of every strategy.
+    rows_wanted = max(rows_wanted, 6 * rows_per_batch[0], 3 * max(rows_per_batch))
+    # No more rows than the longest plan has.
+    rows_shown = int(max(1, min(rows_wanted, max(rows_of_plans))))
     tallest = 1  # tokens of the widest row in any panel
     for axes, panel in zip(all_axes, panels, strict=True):
         tallest = max(tallest, _draw_plan(axes, panel.plan, rows_shown))
@@ -119,23 +131,6 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
 
 
 _EXPLANATION = "Each block is a batch, each column one of its rows, padded to the longest."
-
-
-def _rows_per_panel(plans: Sequence[BatchPlan]) -> int:
-    """Return how many rows each panel shows side by side, so that several batches of every plan are
-    seen. The first plan is the current setup's.
-    """
-    # The mean of each plan. `row_offsets` has one more element than there are rows. Each 1 is for a
-    # plan without batches.
-    rows_per_batch = [max(1, len(plan.row_offsets) - 1) / max(1, len(plan)) for plan in plans]
-    of_current = rows_per_batch[0]
-    # Where batches are small: many of the current setup, within limits.
-    rows_wanted = float(np.clip(_USUAL_BATCHES * of_current, _FEWEST_ROWS, _MOST_ROWS))
-    # Where batches are large: at least 6 of the current setup, and 3 of every strategy.
-    rows_wanted = max(rows_wanted, 6 * of_current, 3 * max(rows_per_batch))
-    # No more rows than the longest plan has.
-    rows_available = max(len(plan.row_offsets) - 1 for plan in plans)
-    return int(max(1, min(rows_wanted, rows_available)))
 
 
 def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:

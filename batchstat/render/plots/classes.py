@@ -95,7 +95,12 @@ def _boxes(axes: Axes, stats_at: dict[float, LengthStats]) -> None:
     """
     low = min(stats.percentile(_BOX_PERCENTILES["whislo"]) for stats in stats_at.values())
     high = max(stats.percentile(_BOX_PERCENTILES["whishi"]) for stats in stats_at.values())
-    position = style.length_axis(axes, *_range(low, high))
+    ends = low / 1.1, high * 1.1  # of a log axis, where equal space is an equal factor
+    if style.is_narrow(low, high):
+        # Where all lengths are equal, there is no range to take a share of.
+        space = max(0.1 * low, 1) if low == high else 0.04 * (high - low)
+        ends = max(0, low - space), high + space
+    position = style.length_axis(axes, *ends)
     boxes = []
     for stats in stats_at.values():
         lengths = {name: stats.percentile(each) for name, each in _BOX_PERCENTILES.items()}
@@ -116,18 +121,6 @@ def _boxes(axes: Axes, stats_at: dict[float, LengthStats]) -> None:
         meanprops=_MEAN,
         manage_ticks=False,
     )
-
-
-def _range(low: int, high: int) -> tuple[float, float]:
-    """Return the two ends of an axis that shows lengths from `low` to `high`, with a little space
-    at both.
-    """
-    if style.is_narrow(low, high):
-        # Where all lengths are equal, there is no range to take a share of.
-        space = max(0.1 * low, 1) if low == high else 0.04 * (high - low)
-        return max(0, low - space), high + space
-    # A log axis: equal space is an equal factor.
-    return low / 1.1, high * 1.1
 
 
 def _counts(axes: Axes, profile: Profile, class_at: dict[float, ClassCount]) -> None:

@@ -53,11 +53,24 @@ def sampler_table(report: BalanceReport) -> Fitting:
     if len(classes) > _MOST_SHOWN:
         class_indices = [class_indices[0], class_indices[-1]]
         class_headings = ["largest class", "smallest class"]
+    legend = []
+    if recommended is not None:
+        # All samplers that balance the classes are expensive, so the cheapest of them is chosen.
+        # Where `none` has no batch to compare with, the compute is None: no sampler is expensive.
+        is_expensive = (recommended.relative_compute or 0) > MOST_COMPUTE
+        why = f"the most seen for at most {MOST_COMPUTE}x the compute"
+        why = "the least compute of those that balance the classes" if is_expensive else why
+        legend.append(f"★ recommended: {why}")
+    epochs_on_device = [sampler.row.on_device for sampler in report.samplers]
+    if any(epoch.fits_memory is False for epoch in epochs_on_device):
+        legend.append(f"{TOO_LARGE} does not fit")
+    if any(epoch.is_extrapolated for epoch in epochs_on_device):
+        legend.append(f"{EXTRAPOLATED} extrapolated")
     rows = Rows(
         *("  sampler", "epoch size", "compute", *device_cells),
         *("seen", f"in {report.epochs} epochs", *class_headings),
         "most repeats",
-        note="   ".join(filter(None, (_why(recommended), *_signs(report)))),
+        note="   ".join(legend),
     )
     for sampler in report.samplers:
         compute, drawn = sampler.relative_compute, sampler.classes
@@ -74,26 +87,6 @@ def sampler_table(report: BalanceReport) -> Fitting:
             standing="best" if sampler is recommended else "",
         )
     return Fitting(rows)
-
-
-def _signs(report: BalanceReport) -> Iterator[str]:
-    """Yield what the signs in the columns of a calibrated device mean, if the table shows them."""
-    epochs_on_device = [sampler.row.on_device for sampler in report.samplers]
-    if any(epoch.fits_memory is False for epoch in epochs_on_device):
-        yield f"{TOO_LARGE} does not fit"
-    if any(epoch.is_extrapolated for epoch in epochs_on_device):
-        yield f"{EXTRAPOLATED} extrapolated"
-
-
-def _why(chosen: SamplerResult | None) -> str:
-    """Return the legend of the star: why that sampler is recommended; empty if none is."""
-    if chosen is None:
-        return ""
-    # All samplers that balance the classes are expensive, so the cheapest of them is chosen. Where
-    # `none` has no batch to compare with, the compute is None, and no sampler counts as expensive.
-    if (chosen.relative_compute or 0) > MOST_COMPUTE:
-        return "★ recommended: the least compute of those that balance the classes"
-    return f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute"
 
 
 def _classes_line(report: BalanceReport) -> str:

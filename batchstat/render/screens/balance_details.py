@@ -129,10 +129,13 @@ def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
     """
     coverage = counts.sample_coverage
     samples = [rank.samples for rank in coverage.ranks]
+    ratios = [max(rank.classes) / min(rank.classes) for rank in coverage.ranks if min(rank.classes)]
+    # A rank without any sample of a class has no ratio.
+    is_missing = len(ratios) < len(coverage.ranks)
     return {
         "sampler": name,
         "samples": span(min(samples), max(samples)),
-        "class ratio": _ratios([rank.classes for rank in coverage.ranks]),
+        "class ratio": "class missing" if is_missing else span(min(ratios), max(ratios), ",.2f"),
         "steps": span(counts.ranks.min_steps, counts.ranks.max_steps),
         "rank idle": percent(counts.rank_idle),
         "shared": f"{coverage.shared_samples:,}",
@@ -140,11 +143,3 @@ def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
         "repeated": f"{counts.duplicated_samples:,}",
         "dropped": f"{counts.dropped_samples:,}",
     }
-
-
-def _ratios(ranks: list[tuple[int, ...]]) -> str:
-    ratios = [max(sizes) / min(sizes) for sizes in ranks if min(sizes)]
-    # A rank without any sample of a class has no ratio.
-    if len(ratios) < len(ranks):
-        return "class missing"
-    return span(min(ratios), max(ratios), ",.2f")

@@ -6,7 +6,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from batchstat.documents.grouping import Mixing, Sweep
-from batchstat.documents.ranks import WorstStep
 from batchstat.documents.trained import Amounts
 from batchstat.render.screens.layout import Caption, Line, Rows
 from batchstat.render.text import batches, class_name, decimal, percent, span
@@ -36,7 +35,12 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
         f"of a trained token in its step's gradient under {loss}; 1 is that of a loss summed over "
         "the step and divided once"
     )
-    yield from (Text(), Caption("weight", words), _weights(comparison))
+    rows = Rows("strategy", "p5", "p95", "spread", "shortest tenth", "longest tenth")
+    for row in comparison.strategies:
+        if row.trained is not None and (stats := row.trained.weights) is not None:
+            numbers = stats.p5, stats.p95, stats.spread, stats.shortest_tenth, stats.longest_tenth
+            rows.add(Text(row.label), *map(decimal, numbers))
+    yield from (Text(), Caption("weight", words), rows)
     # Only where samples have classes.
     if comparison.current.counts.sample_coverage.mixing is not None:
         yield from (Text(), _class_weights(comparison))
@@ -73,18 +77,6 @@ def _amount_cells(unit: str, amounts: Amounts) -> dict[str, str]:
         f"{unit} ±": f"{amounts.std:,.0f}",
         f"{unit} min-max": f"{amounts.min:,}-{amounts.max:,}",
     }
-
-
-def _weights(comparison: Comparison) -> Rows:
-    """Return the table of the weights of trained tokens: two percentiles, their ratio, and the
-    means in the shortest and in the longest tenth of samples.
-    """
-    rows = Rows("strategy", "p5", "p95", "spread", "shortest tenth", "longest tenth")
-    for row in comparison.strategies:
-        if row.trained is not None and (stats := row.trained.weights) is not None:
-            numbers = stats.p5, stats.p95, stats.spread, stats.shortest_tenth, stats.longest_tenth
-            rows.add(Text(row.label), *map(decimal, numbers))
-    return rows
 
 
 def _class_weights(comparison: Comparison) -> Rows:
@@ -131,7 +123,14 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
     """
     yield Caption("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
-    yield Line("sorted", _sorted(comparison))
+    # Without a batch size, the best strategy cuts by its budget.
+    all_sorted, size = comparison.bounds.sorted, comparison.best.params.get("batch_size")
+    how_cut = "by the same budget" if size is None else f"every {counted(size, 'sample')}"
+    yield Line(
+        "sorted",
+        f"{percent(all_sorted.padding_ratio, 2)} padding in {batches(all_sorted.batches)} "
+        f"with all samples sorted and cut {how_cut}, as {comparison.best.label} is",
+    )
     yield Line("least", _fewest_batches_and_rows(comparison))
     for label, bound in comparison.regrouped_bounds.items():
         steps = f"{counted(bound.steps, 'step')} drawn at random"
@@ -192,19 +191,6 @@ def _batches(comparison: Comparison) -> Rows:
             "lost": percent(row.counts.lost_ratio, 2),
         }
         for row in comparison.strategies
-    )
-
-
-def _sorted(comparison: Comparison) -> str:
-    """Return the padding if all samples were sorted by length before they are batched, which bounds
-    what sorting can do.
-    """
-    # Without a batch size, the best strategy cuts by its budget.
-    all_sorted, size = comparison.bounds.sorted, comparison.best.params.get("batch_size")
-    how_cut = "by the same budget" if size is None else f"every {counted(size, 'sample')}"
-    return (
-        f"{percent(all_sorted.padding_ratio, 2)} padding in {batches(all_sorted.batches)} "
-        f"with all samples sorted and cut {how_cut}, as {comparison.best.label} is"
     )
 
 
@@ -275,7 +261,10 @@ def _rank_cells(label: str, counts: PlanCounts) -> dict[str, str]:
     """Return a row of the table of ranks: its cells by their headings. The last four are on the
     step in which ranks wait the most.
     """
-    ranks, coverage = counts.ranks, counts.sample_coverage
+    ranks, coverage, worst = counts.ranks, counts.sample_coverage, counts.ranks.worst
+    because = f"{worst.rows:,} x {worst.width:,} on rank {worst.rank}"
+    if worst.ranks_without:
+        because = f"{counted(worst.ranks_without, 'rank')} without a batch"
     return {
         "strategy": label,
         "steps/rank": span(ranks.min_steps, ranks.max_steps),
@@ -285,17 +274,11 @@ def _rank_cells(label: str, counts: PlanCounts) -> dict[str, str]:
         "dropped": f"{counts.dropped_samples:,}",
         "shared": f"{coverage.shared_samples:,}",
         "accuracy ±": percent(coverage.accuracy_bound, 2),
-        "step": f"{ranks.worst.step:,}",
-        "slowest": f"{ranks.worst.tokens:,}",
-        "mean": f"{ranks.worst.mean_tokens:,.0f}",
-        "because": _because(ranks.worst),
+        "step": f"{worst.step:,}",
+        "slowest": f"{worst.tokens:,}",
+        "mean": f"{worst.mean_tokens:,.0f}",
+        "because": because,
     }
-
-
-def _because(worst: WorstStep) -> str:
-    if worst.ranks_without:
-        return f"{counted(worst.ranks_without, 'rank')} without a batch"
-    return f"{worst.rows:,} x {worst.width:,} on rank {worst.rank}"
 
 
 def _sorting(sweep: Sweep) -> str:

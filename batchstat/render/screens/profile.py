@@ -45,12 +45,18 @@ def profile_screen(
     """Return what `profile` prints: the corpus, its lengths, candidates for `max_length`, its
     classes, and the padding of usual batches.
     """
+    # A row with a bar for each octave. Columns: lengths, bar, samples, share.
+    histogram = _numbers("", "", "", "")
+    histogram.columns[1].justify = "left"
+    most = max(profile.octaves.counts)
+    for lengths, count in octaves(profile):
+        histogram.add_row(lengths, _bar(count, most, console), *with_share(count, len(profile)))
     parts: list[RenderableType] = [
         Line("corpus", profile_line(profile)),
         *missing_lines(profile),
         Text(),
         Line("lengths", "tokens per sample, special tokens included"),
-        _histogram(profile, console),
+        histogram,
         percentile_table(profile),
         Text(),
         truncation_table(profile, "<-" if console.options.ascii_only else "←"),
@@ -138,17 +144,6 @@ def _numbers(*headings: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=has_headings)
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    return table
-
-
-def _histogram(profile: Profile, console: Console) -> Table:
-    """Return the histogram of the lengths, a row with a bar for each octave."""
-    # Columns: lengths, bar, samples, share.
-    table = _numbers("", "", "", "")
-    table.columns[1].justify = "left"
-    most = max(profile.octaves.counts)
-    for lengths, count in octaves(profile):
-        table.add_row(lengths, _bar(count, most, console), *with_share(count, len(profile)))
     return table
 
 
