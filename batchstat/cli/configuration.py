@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 
-_PATHS = ("chat_template", "calibration")
-"""Keys whose value is always one path."""
 _FIELDS: dict[str, "Field[Any]"] = {
     declared.name: declared for record in (CorpusOptions, Settings) for declared in fields(record)
 }
@@ -232,7 +230,7 @@ class _Reader:
         typed = _typed(key, value)
         if key == "corpus":
             return tuple(map(self._from_working_folder, typed))
-        if key in _PATHS:
+        if key in ("chat_template", "calibration"):  # always one path
             return as_path(self._from_working_folder(typed))
         if key == "sampler":
             from batchstat.planning.samplers.spec import weights_file

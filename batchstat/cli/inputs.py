@@ -56,10 +56,6 @@ replaces a text-column, and leaves a tokenizer nothing to count.
 """
 
 
-_LIMITS_BY_OPTION = {name.replace("-", "_"): name for name in NAMED_LIMITS}
-"""The names of limits by the names of the options that set them."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Inputs(CheckSettings):
     """What a command works with: the options given, and the values in force for one check; a
@@ -244,8 +240,11 @@ def read_inputs(
     for flag in _REPLACED_BY_FLAG.keys() & flags.keys():
         for key in _REPLACED_BY_FLAG[flag] - flags.keys():
             values.pop(key, None)
-    given = options.given
-    limits = {name: given[key] for key, name in _LIMITS_BY_OPTION.items() if key in given}
+    # The option that sets a limit has its name, with _ for each -.
+    options_by_limit = {name: name.replace("-", "_") for name in NAMED_LIMITS}
+    limits = {
+        name: options.given[key] for name, key in options_by_limit.items() if key in options.given
+    }
     return Inputs(
         name=check.name,
         values=values,

@@ -1,7 +1,6 @@
 """The application: its commands, and how their errors end the process."""
 
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
@@ -99,17 +98,14 @@ def _end(error: BatchstatError) -> NoReturn:
     JSON, also that on standard output.
     """
     say(f"error: {error}")
-    if _wants_json(sys.argv[1:]):
+    words = sys.argv[1:]
+    formats = zip(("", *words), words, strict=False)
+    wants_json = "--json" in words or ("--format", "json") in formats or "--format=json" in words
+    # What stands after `run` is the user's own command.
+    if wants_json and words[0] != "run":
         from batchstat.documents.base import to_text
-        from batchstat.documents.error import error_document
+        from batchstat.documents.error import ErrorFile
 
         with suppress(InputError):  # standard output cannot be written, which may be the error
-            emit(to_text(error_document(error)))
+            emit(to_text(ErrorFile.of({"error": error})))
     sys.exit(error.exit_code)
-
-
-def _wants_json(words: Sequence[str]) -> bool:
-    if words[:1] == ["run"]:
-        return False
-    formats = zip(("", *words), words, strict=False)
-    return "--json" in words or ("--format", "json") in formats or "--format=json" in words

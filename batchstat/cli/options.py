@@ -100,7 +100,10 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
     argument.
     """
     option: Option = declared.metadata["option"]
-    value_type, shown_default = _value_type(declared.type), option.shown
+    kinds, shown_default = get_args(declared.type), option.shown
+    value_type: Any = next((kind for kind in kinds if kind is not NoneType), declared.type)
+    if get_origin(declared.type) is tuple:  # an option that may be repeated
+        value_type = list[str]
     # A number or a name is a default that help can show; an empty tuple or a switch is not.
     if shown_default is None and declared.type in (str, int):
         shown_default = str(declared.default)
@@ -134,12 +137,6 @@ def _completion(option: Option) -> Callable[[str], list[str]] | None:
     names = option.names or (lambda: option.values)
     # typer requires the name `incomplete`.
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
-
-
-def _value_type(declared: Any) -> Any:
-    if get_origin(declared) is tuple:  # an option that may be repeated
-        return list[str]
-    return next((kind for kind in get_args(declared) if kind is not NoneType), declared)
 
 
 def _as_flags(text: str) -> str:

@@ -7,10 +7,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.inputs import COMMAND_LINE, Inputs
-from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import flags, line_to_paste, repeated, toml_line
+from batchstat.render.command_lines import flags, line_to_paste, toml_line
 
 if TYPE_CHECKING:
     from batchstat.planning.settings import ResolvedSettings
@@ -72,13 +71,6 @@ def folder_flags(inputs: Inputs) -> list[str]:
     folder = [] if inputs.output == DEFAULT_FOLDER else ["-o", str(inputs.output)]
     is_configured = inputs.table is not None or "no_config" in inputs.options.given
     return [*folder, *(["--no-config"] if is_configured else [])]
-
-
-def with_same_options(options: Options, command: str, **values: str) -> str:
-    """Return `batchstat COMMAND` with all options that the user gave the current command."""
-    given = repeated(options.given)
-    corpus = given.pop("corpus", [])
-    return line_to_paste(["batchstat", command, *map(str, corpus), *flags(given | values)])
 
 
 def lines_of_remedy(

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from batchstat.profiling.run_options import RunOptions
     from batchstat.recording.run_facts import RunFacts
 
-_SPLITS_FOLDER = "splits"
-"""Folder in the results folder for the counts of splits that a Dask cluster counts."""
-
 
 def count(
     inputs: Inputs, *, folder: Path | None = None, reuse: bool = False
@@ -107,7 +104,7 @@ def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
     if run.executor == "dask":
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts", "pass --count-cache DIR")
-        cache = CountCache.at(folder / _SPLITS_FOLDER)
+        cache = CountCache.at(folder / "splits")
         cache.try_writing("pass another folder with -o")
         return cache
     user_folder = None if run.recount else cache_folder()  # `--no-cache` sets `recount`

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from batchstat.documents.comparison import CompareFile, LearningRateHint
 from batchstat.documents.parts import parts
@@ -44,7 +43,10 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         check_regular(path)
         record = parse(read_bytes(path))
         require_schema(record, CompareFile.number)
-        if not _has_corpus_of(record, profile):
+        of_profile = of_corpus(profile)
+        # A comparison may be of fewer samples than its profile has: a trainer leaves some out.
+        compared, profiled = ({**each["corpus"], "samples": None} for each in (record, of_profile))
+        if compared != profiled or record["tokenizer"] != of_profile["tokenizer"]:
             return None
         compared_samples, choice = record["corpus"]["samples"], record["choice"]
         if choice["best"] is None:
@@ -77,10 +79,3 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
             "pass a corpus with only those samples, or name a strategy with --strategy",
         )
     return recommendation
-
-
-def _has_corpus_of(record: Any, profile: Profile) -> bool:
-    of_profile = of_corpus(profile)
-    # A comparison may be of fewer samples than its profile has: a trainer leaves some out.
-    compared, profiled = ({**each["corpus"], "samples": None} for each in (record, of_profile))
-    return compared == profiled and bool(record["tokenizer"] == of_profile["tokenizer"])

@@ -14,9 +14,6 @@ from batchstat.cli.help import help_page
 from batchstat.cli.streams import emit
 from batchstat.errors import OptionError, nearest, unknown
 
-_WRONG_USAGE = 2
-"""The exit code for wrong usage, as that of `OptionError`."""
-
 
 def _print_help(context: Context, parameter: CallbackParam, wanted: bool) -> None:
     # A shell that completes a line parses it, too, and wants no help.
@@ -55,7 +52,7 @@ class _Usage:
         # A shell that completes a line parses it, too, and wants no help.
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             emit(help_page(self, ctx, everything=False), sys.stdout.encoding)
-            raise Exit(_WRONG_USAGE)
+            raise Exit(OptionError.exit_code)
         for parameter in self.params:
             parameter.process_value = partial(_converted, parameter)
         try:

@@ -1,9 +1,8 @@
 """What commands print with `--json` where they have no answer."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from batchstat.documents.base import Document
-from batchstat.errors import BatchstatError
 from batchstat.parameters import described
 from batchstat.records import among, told
 
@@ -32,8 +31,3 @@ class Error(Document):
 )
 class ErrorFile(Document):
     error: Error
-
-
-def error_document(error: BatchstatError) -> dict[str, Any]:
-    """Return what `--json` prints of an error."""
-    return ErrorFile.of({"error": error})

@@ -19,8 +19,6 @@ from batchstat.words import counted, short
 
 _MOST_FILES = 3
 """Changed files that are named, those of the most tokens first."""
-_DERIVED = ("given_batch_size",)
-"""Settings of a report that only repeat another one."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +113,11 @@ def base_in(text: str | bytes, check_name: str, name: str) -> Base:
             return Base(name, check, version)
         found = check["error"]
         why = str(InputError(found["message"], found["remedy"]))
-        return Base(name, None, version, why, is_new=found["id"] in _NEW)
+        # The check was not there yet, or its files were not.
+        is_new = found["id"] in (MissingError.id, OptionError.id)
+        return Base(name, None, version, why, is_new=is_new)
 
 
-_NEW = (MissingError.id, OptionError.id)
-"""Ids of errors of a check that was not there yet, or whose files were not."""
 _REMEDY = "write it with batchstat check --format json=FILE"
 
 
@@ -142,7 +140,8 @@ def _written(value: object) -> str:
 
 def _changed_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for key in {**before, **now}:  # the keys of both, each once
-        if key not in _DERIVED and before.get(key) != now.get(key):
+        # given_batch_size only repeats another one.
+        if key != "given_batch_size" and before.get(key) != now.get(key):
             yield _changed(key, before.get(key), now.get(key))
 
 

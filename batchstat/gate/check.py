@@ -23,7 +23,6 @@ from batchstat.simulation.compare.compare import simulate
 from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
-from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import CurrentTraining
 from batchstat.trainers.preflight.named import trained_today
 
@@ -83,8 +82,15 @@ def check(
     trained = trained_today(current, profile, settings, ignore_keys)
     if isinstance(base, str | Path):
         base = load_base(as_path(base), name)
-    if trained.trainer is not None:
-        _require_known_keys(trained.trainer.setup)
+    # Keys of a trainer's configuration that batchstat does not know may change batches, and a check
+    # that passes must be right.
+    if trained.trainer is not None and (setup := trained.trainer.setup).assumed:
+        keys = ", ".join(json.dumps(key) for key in setup.assumed)
+        raise OptionError(
+            f"{setup.path.as_posix()}: unknown keys {keys}",
+            f"if they change no data or batches, set ignore-keys = [{keys}]; to be sure, run "
+            "batchstat run --dry-run and the command that trains",
+        )
     device = as_device(calibration, cost_per_hour, settings=trained.settings)
     # Without a row, nobody named a current setup.
     row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
@@ -98,19 +104,6 @@ def check(
         outcomes=tuple(with_remedies(now, outcomes, describe, trained.trainer)),
         warnings=(*trained.warnings, *now.warnings),
     )
-
-
-def _require_known_keys(setup: TrainingSetup) -> None:
-    """Raise OptionError for keys of a trainer's configuration that batchstat does not know. They
-    may change batches, and a check that passes must be right.
-    """
-    if setup.assumed:
-        keys = ", ".join(json.dumps(key) for key in setup.assumed)
-        raise OptionError(
-            f"{setup.path.as_posix()}: unknown keys {keys}",
-            f"if they change no data or batches, set ignore-keys = [{keys}]; to be sure, run "
-            "batchstat run --dry-run and the command that trains",
-        )
 
 
 def measure_report(

@@ -15,8 +15,6 @@ LEVELS = ("error", "warn", "off")
 DEFAULT_CHECK = "default"
 """The name of a check that has none of its own."""
 
-_NO_INCREASE = "a default, which --max-increase changes"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
@@ -53,7 +51,7 @@ class Limit:
 def in_force(limits: Mapping[str, Limit | None], has_base: bool) -> list[Limit]:
     """Return the limits that are not off. With a base and no limit, padding must not rise."""
     if has_base and not limits:
-        limits = read_limits({"max-increase": 0}, _NO_INCREASE)
+        limits = read_limits({"max-increase": 0}, "a default, which --max-increase changes")
     return [limit for limit in limits.values() if limit is not None]
 
 
@@ -106,18 +104,16 @@ def _each_limit(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str,
     """
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
-        is_known = name in NAMED_LIMITS or _is_number(name)
-        if is_known or not isinstance(value, Mapping) or _has_only_bounds(value):
+        if name in NAMED_LIMITS or _is_number(name) or not isinstance(value, Mapping):
+            yield name, value
+            continue
+        # A bound never has a table: `lengths = {max = {max = 2048}}` limits a number called max.
+        holds_tables = any(isinstance(each, Mapping) for each in value.values())
+        if set(value) <= {*BOUNDS, "level"} and not holds_tables:
             yield name, value
         else:
             # The table is no limit, but the next part of a path.
             yield from _each_limit(value, name)
-
-
-def _has_only_bounds(table: Mapping[str, Any]) -> bool:
-    # A bound never has a table: `lengths = {max = {max = 2048}}` limits a number called max.
-    holds_tables = any(isinstance(value, Mapping) for value in table.values())
-    return set(table) <= {*BOUNDS, "level"} and not holds_tables
 
 
 def _limit_of_switch(name: str, value: Any) -> Any:

@@ -15,11 +15,10 @@ from batchstat.gate.limits import Limit
 from batchstat.gate.outcome import CheckedReport, Outcome
 from batchstat.gate.paths import value_at
 from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import NamedRow, StrategySpec
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.candidates import simulate_candidates
 from batchstat.simulation.compare.changes import Change
-from batchstat.simulation.results import Simulation, StrategyResult
+from batchstat.simulation.results import Simulation
 from batchstat.trainers.preflight.changes import Trainer, changes_of_name
 
 Report = Mapping[str, Any]
@@ -65,7 +64,16 @@ def with_remedies(
         # Of several that break as few, the first: it changes the training least.
         change, report, broken = min(helpful, key=lambda each: len(each[2]))
         # Keys of the trainer's configuration, or the strategy that is then the current setup.
-        settings: Mapping[str, Any] = {"current": _with_size_written(change.row, now.settings).text}
+        # Its text has the size that a compared row gets from the current setup: once it is the
+        # current setup itself, it would get another one from the settings.
+        # `key` is batch_size or tokens_per_batch; `size` is None if the row has neither.
+        key, size = change.row.size
+        strategy = change.row.request.row
+        is_given = change.row.request.sets(key) or getattr(now.settings, key) == size
+        # Batches of the user's own, which are no `StrategySpec`, have no parameters.
+        if isinstance(strategy, StrategySpec) and size is not None and not is_given:
+            strategy = strategy.with_parameter(key, size)
+        settings: Mapping[str, Any] = {"current": strategy.text}
         if trainer is not None and change.keys is not None:
             settings = change.keys
         written, then = describe(change, settings)
@@ -118,22 +126,6 @@ def _exceeded(outcomes: Iterable[Outcome], report: Report) -> list[Limit]:
             if not replace(outcome, value=value).kept:
                 limits.append(outcome.limit)
     return limits
-
-
-def _with_size_written(row: StrategyResult, settings: Settings) -> NamedRow:
-    """Return a row's strategy with its batch size or budget written into it: `bucketed` becomes
-    `bucketed:batch_size=8`.
-    """
-    # A row that is compared gets its size from the current setup. Without it in the text, the same
-    # strategy would get another size from the settings once it is the current setup itself.
-    # `key` is batch_size or tokens_per_batch; `size` is None if the row has neither.
-    key, size = row.size
-    strategy = row.request.row
-    is_given = size is None or row.request.sets(key) or getattr(settings, key) == size
-    # Batches of the user's own, which are no `StrategySpec`, have no parameters.
-    if is_given or not isinstance(strategy, StrategySpec):
-        return strategy
-    return strategy.with_parameter(key, size)
 
 
 def _side_effects(

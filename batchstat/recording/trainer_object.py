@@ -41,15 +41,6 @@ class TrainerObject:
         return is_joined or (self.rows is not None and self.rows.is_packed)
 
 
-def is_trainer(target: Any) -> bool:
-    """Return whether an object is a Trainer of transformers, or of a subclass, by its attributes:
-    the library need not be imported for that.
-    """
-    # Attributes that any Trainer has.
-    names = ("args", "train_dataset", "data_collator", "get_train_dataloader")
-    return all(hasattr(target, name) for name in names)
-
-
 def read_trainer(target: Any) -> TrainerObject:
     """Return what a Trainer says of itself; the Trainer stays as it is.
 

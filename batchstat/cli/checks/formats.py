@@ -14,7 +14,7 @@ from batchstat.render.checks.github import check_annotations
 from batchstat.render.checks.markdown import check_markdown
 from batchstat.render.screens.check import check_screen
 from batchstat.storage.addresses import local_path
-from batchstat.storage.results import check_writable, encoded, write_file
+from batchstat.storage.results import encoded, write_file
 
 FORMATS = ("text", "json", "markdown", "junit", "github", "html")
 
@@ -51,13 +51,6 @@ def as_destinations(written: Sequence[str]) -> Destinations:
             f"write one of them to a file, as in --format {shown[1]}=FILE",
         )
     return destinations
-
-
-def check_destinations(destinations: Destinations) -> None:
-    """Raise InputError, before any work is done, if a file's folder is not writable."""
-    for path in destinations.values():
-        if path is not None:
-            check_writable(path.parent)
 
 
 def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:

@@ -12,7 +12,7 @@ from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
-    from batchstat.cli.inputs import Inputs
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,13 @@ def command(options: Options) -> None:
 
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings = inputs.settings
-    calibration, model_name = _calibration_and_model(inputs, search.cost)
+    given = options.given
+    calibration, model_name = inputs.get("calibration"), inputs.get("model")
+    # Those of the configuration are not used beside flags that ask for something else.
+    if "calibration" not in given and ("model" in given or search.cost not in (None, "time")):
+        calibration = None
+    if "model" not in given and (calibration is not None or search.cost not in (None, "model")):
+        model_name = None
     # The name of what is minimized: --cost, else what fits the calibration or the model in use.
     cost = decide_cost(search.cost, model_name, calibration)
     if calibration is not None:
@@ -112,17 +118,3 @@ def command(options: Options) -> None:
         warnings=report.warnings,
     )
     publish(found, result, output)
-
-
-def _calibration_and_model(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
-    """Return the file of the calibration and the name of the model that are used; None for one
-    that is not. Flags decide, over the configuration.
-    """
-    given = inputs.options.given
-    calibration, model = inputs.get("calibration"), inputs.get("model")
-    # Those of the configuration are not used beside flags that ask for something else.
-    if "calibration" not in given and ("model" in given or cost not in (None, "time")):
-        calibration = None
-    if "model" not in given and (calibration is not None or cost not in (None, "model")):
-        model = None
-    return calibration, model

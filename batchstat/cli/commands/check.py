@@ -22,9 +22,6 @@ from batchstat.errors import InputError
 from batchstat.parameters import described, names_in, option
 from batchstat.planning.settings import Settings
 
-_EXCEEDED = 1
-"""The exit code of a check of which a limit is exceeded."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
@@ -73,10 +70,11 @@ class Gate:
 )
 def command(options: Options) -> None:
     from batchstat.cli.checks.bases import Bases
-    from batchstat.cli.checks.formats import as_destinations, check_destinations, write
+    from batchstat.cli.checks.formats import as_destinations, write
     from batchstat.cli.checks.run import chosen_checks, run_check
     from batchstat.gate.check import require_limits
     from batchstat.gate.outcome import worst
+    from batchstat.storage.results import check_writable
 
     created = datetime.now(UTC).isoformat()  # the time that reports name
     gate = options.read(Gate)
@@ -87,7 +85,9 @@ def command(options: Options) -> None:
         # How the message begins: "there are no limits to check".
         subject = f"check {inputs.name!r} has" if len(inputs_of_checks) > 1 else "there are"
         require_limits(inputs.limits_in_force, inputs.get("base") is not None, subject)
-    check_destinations(destinations)
+    for path in destinations.values():
+        if path is not None:
+            check_writable(path.parent)
     bases = Bases(inputs_of_checks)
     checks = [run_check(inputs, bases.of) for inputs in inputs_of_checks]
     write(checks, destinations, created)
@@ -101,4 +101,4 @@ def command(options: Options) -> None:
     if status == "error":
         raise Exit(InputError.exit_code)
     if status == "fail" and not gate.warn_only:
-        raise Exit(_EXCEEDED)
+        raise Exit(1)

@@ -72,10 +72,11 @@ _DECIDED = (
 )
 def command(options: Options) -> None:
     from batchstat.cli.inputs import read_ignored, read_inputs
-    from batchstat.cli.pasted import line_of_change, with_same_options
+    from batchstat.cli.pasted import line_of_change
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.preflight import preflight_document
+    from batchstat.render.command_lines import flags, line_to_paste, repeated
     from batchstat.render.screens.preflight import preflight_screen
     from batchstat.trainers.base.files import read_setup
     from batchstat.trainers.preflight.current import training_of_setup
@@ -99,16 +100,18 @@ def command(options: Options) -> None:
     # The next command to suggest is `batchstat compare`, with the options given here that it takes
     # as well: the corpus, and what these records declare.
     shared_names = {"corpus", *options_of(Current, Settings, Calibrated, *READING, Folder)}
-    shared_options = Options({k: v for k, v in options.given.items() if k in shared_names})
-    compare = with_same_options(shared_options, "compare", current=trainer.trainer_config)
+    shared = repeated({k: v for k, v in options.given.items() if k in shared_names})
+    corpus = map(str, shared.pop("corpus", []))
+    shared_flags = flags({**shared, "current": trainer.trainer_config})
+    compare = line_to_paste(["batchstat", "compare", *corpus, *shared_flags])
     samples = report.samples.profile  # without those that the trainer leaves out
     all_kept, basis = len(samples) == len(found.profile), report.simulation.basis
     # A function that returns the line to paste for a change.
-    line_to_paste = partial(line_of_change, inputs, basis, all_kept=all_kept)
+    line_of = partial(line_of_change, inputs, basis, all_kept=all_kept)
     result = CommandResult(
         file=PREFLIGHT_FILE,
         document=preflight_document(report),
-        screen=preflight_screen(report, line_to_paste, compare, options.read(Details).details),
+        screen=preflight_screen(report, line_of, compare, options.read(Details).details),
         plotted=None,
         page=str,  # never called: the command has no --html
         warnings=report.warnings,

@@ -27,7 +27,7 @@ from batchstat.recording.prepared_batches import (
 )
 from batchstat.recording.prepared_rows import PreparedRows
 from batchstat.recording.run_facts import RunFacts
-from batchstat.recording.trainer_object import TrainerObject, is_trainer, read_trainer
+from batchstat.recording.trainer_object import TrainerObject, read_trainer
 from batchstat.recording.versions import check_versions
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.trainers.base.files import setup_of
@@ -37,8 +37,6 @@ from batchstat.trainers.base.samples import keep_all
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted, short
-
-_PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
 
 WITHOUT_LABELS = (
     "no labels of tokens were seen: all but the first token of a sample count as trained"
@@ -115,7 +113,9 @@ def observe(
     Raises:
         InputError: another object, no batch, or a version of a library that is too old.
     """
-    if is_trainer(target):
+    # Attributes that any Trainer of transformers has: the library need not be imported for that.
+    names = ("args", "train_dataset", "data_collator", "get_train_dataloader")
+    if all(hasattr(target, name) for name in names):
         check_versions()
         return _observe_trainer(target, settings, steps, pad_token_id)
     if not hasattr(target, "__iter__"):
@@ -206,6 +206,7 @@ def observe_batches(
         all_settings = Settings(**{**setup.batching.settings, **settings})
         origin = unpadded.request(PlanInputs(collated.samples, None).resolve(all_settings))
         batches = replace(batches, origin=origin)
+    repair = "pad to the longest row of a batch, where you tokenize or collate"
     return Observed(
         setup=setup,
         profile=_profile(collated.samples.lengths, collated.samples.trained),
@@ -213,7 +214,7 @@ def observe_batches(
         batches=batches,
         loader=collated.facts,
         padded=_width_in_words(collated),
-        repair=_PAD_LESS if unpadded else "",
+        repair=repair if unpadded else "",
         unpadded=unpadded,
         **known,
     )
