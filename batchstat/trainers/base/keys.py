@@ -20,8 +20,6 @@ from batchstat.errors import OptionError
 from batchstat.parameters import MAX_INT
 from batchstat.words import short
 
-KEYS_FILE = "keys.json"
-
 
 @dataclass(frozen=True)
 class KnownKeys:
@@ -88,7 +86,7 @@ class TrainerConfig:
     @classmethod
     def keys_file(cls) -> Path:
         """Return the file with the names of all keys that the trainer has, beside the record."""
-        return Path(inspect.getfile(cls)).with_name(KEYS_FILE)
+        return Path(inspect.getfile(cls)).with_name("keys.json")
 
     @classmethod
     def recorded(cls) -> KnownKeys:

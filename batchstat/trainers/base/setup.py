@@ -12,9 +12,6 @@ from batchstat.trainers.base.keys import Key, TrainerConfig
 from batchstat.trainers.base.rules import TrainingRules
 from batchstat.words import printable
 
-_LONGEST_KEY = 60
-"""How many characters of a key that no trainer knows are shown."""
-
 
 def as_yaml(keys: Mapping[str, Any]) -> str:
     """Return keys with their values as YAML has them: `packing: true`."""
@@ -64,7 +61,7 @@ class TrainingSetup(TrainingRules):
         """
         if not self.assumed:
             return ""
-        keys = ", ".join(printable(key[:_LONGEST_KEY]) for key in self.assumed)
+        keys = ", ".join(printable(key[:60]) for key in self.assumed)
         return (
             f"holds only if these keys change no data or batches: {keys}; to be sure, run "
             "batchstat run --dry-run and the command that trains"

@@ -16,8 +16,6 @@ from typing import Any
 from batchstat.errors import BatchstatError
 from batchstat.trainers.base.key_files import read_keys
 
-_LEAST_STAGE = 2
-"""The first stage of ZeRO whose ranks meet in each backward."""
 _UNSHARDED = {"no_shard", "3"}
 """A sharding strategy of FSDP that is DDP: its name, and its number in accelerate's files."""
 
@@ -43,7 +41,12 @@ def wait_of(values: Mapping[str, Any], folder: Path) -> str | None:
     if deepspeed:
         return _wait_of_deepspeed(deepspeed, folder)
     if values.get("fsdp") or kind == "FSDP":
-        return _wait_of_fsdp(values.get("fsdp"), _table(values.get("fsdp_config"), folder))
+        fsdp, keys = values.get("fsdp"), _table(values.get("fsdp_config"), folder)
+        options = fsdp if isinstance(fsdp, list) else str(fsdp).split()
+        names = ("sharding_strategy", "reshard_after_forward")
+        strategies = [keys.get(prefix + name) for prefix in ("", "fsdp_") for name in names]
+        is_unsharded = _UNSHARDED & {str(each).lower() for each in [*options, *strategies]}
+        return "step" if is_unsharded else "micro-batch"
     if kind:
         return "micro-batch" if kind == "MEGATRON_LM" else "step"
     return None
@@ -64,16 +67,7 @@ def _wait_of_deepspeed(keys: Mapping[str, Any], folder: Path) -> str | None:
         return "step"
     if not isinstance(stage, int):  # such as "auto": the command decides
         return None
-    return "micro-batch" if stage >= _LEAST_STAGE else "step"
-
-
-def _wait_of_fsdp(fsdp: object, keys: Mapping[str, Any]) -> str:
-    """Return where ranks of FSDP wait."""
-    options = fsdp if isinstance(fsdp, list) else str(fsdp).split()
-    names = ("sharding_strategy", "reshard_after_forward")
-    strategies = [keys.get(prefix + name) for prefix in ("", "fsdp_") for name in names]
-    is_unsharded = _UNSHARDED & {str(each).lower() for each in [*options, *strategies]}
-    return "step" if is_unsharded else "micro-batch"
+    return "micro-batch" if stage >= 2 else "step"  # from ZeRO-2 on, in each backward
 
 
 def _table(value: object, folder: Path) -> Mapping[str, Any]:

@@ -23,8 +23,6 @@ _WITHOUT_EFFECT = {
 }
 """Keywords of a configuration for texts that have no effect on other contents, by the keyword that
 chooses the content."""
-_OF_PLAIN_TEXT = {"text_column": ("text",)}
-"""The column into which the datasets library puts the lines of plain text."""
 
 
 def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
@@ -59,16 +57,12 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         keywords["append"] = _end_of_sequence(keywords["tokenizer"])
     _check_columns(setup, keywords)
     if "chat_template" not in given:
-        _check_own_template(setup, keywords)
+        if "messages_column" not in keywords and not _has_chat_pairs(keywords):
+            keywords.pop("chat_template", None)
+        elif setup.corpus.check_tokens is not None:
+            setup.corpus.check_tokens(keywords.get("tokenizer") or BUILTIN)
     _mark_answers(setup, keywords)
     return keywords
-
-
-def _check_own_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
-    if "messages_column" not in keywords and not _has_chat_pairs(keywords):
-        keywords.pop("chat_template", None)
-    elif setup.corpus.check_tokens is not None:
-        setup.corpus.check_tokens(keywords.get("tokenizer") or BUILTIN)
 
 
 def _mark_answers(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
@@ -119,9 +113,10 @@ def _column_keywords(setup: TrainingSetup, keywords: Mapping[str, Any]) -> Mappi
     candidates, named = setup.corpus.columns, _named_columns(keywords)
     if named:  # only the further keywords are missing, if the trainer has any
         return next((each for each in candidates if _named_columns(each) == named), {})
-    # Lines of a .txt file are read without the name of a column.
+    # Lines of a .txt file, which the datasets library puts into a column `text`, are read without
+    # the name of a column.
     is_plain_text = (input_format or format_by_name(path)) == "txt"
-    if _OF_PLAIN_TEXT in candidates and is_plain_text:
+    if {"text_column": ("text",)} in candidates and is_plain_text:
         return {}
     unreadable = []
     for columns in candidates:

@@ -10,8 +10,6 @@ from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 
-_UNMARKED = ("tokens", "length")
-"""Contents that do not say by themselves which tokens carry loss."""
 ALL_TRAINED = (
     "every token is taken as trained: where only some carry loss, pass token ids with labels, "
     "--trained-column"
@@ -42,7 +40,7 @@ def samples_and_settings(
     limit = merged.resolve(longest=longest, stated_max=profile.stated_max).max_length
     samples = batching.prepare(profile, limit)  # drops and truncates as the trainer does
     # Texts are trained whole, and chats say what is trained; token ids and lengths may hide it.
-    if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
+    if samples.profile.trained is None and profile.corpus.options.content in ("tokens", "length"):
         unmarked = Finding("trained/unmarked", unmarked_warning)
         samples = replace(samples, warnings=(*samples.warnings, unmarked))
     # The profile, too, says which tokens were lost.

@@ -96,17 +96,6 @@ def has_even_batches(config: TrainingArguments) -> bool:
     return bool(config.dataloader_drop_last or accelerator.get("even_batches", True))
 
 
-def check_even(config: TrainingArguments) -> None:
-    """Raise OptionError if ranks may get unequally many batches: for packing and padding_free, only
-    even batches are modelled.
-    """
-    if not has_even_batches(config):
-        raise config.error(
-            "accelerator_config.even_batches=false with packing or padding_free is not "
-            "modelled: remove one"
-        )
-
-
 def sampling_strategy(config: TrainingArguments) -> str:
     """Return how the Trainer orders samples: RANDOM, SEQUENTIAL or GROUPED.
 

@@ -126,7 +126,11 @@ def _packing_strategy(config: SftConfig, sampling: str) -> StrategySpec:
         raise config.error(
             f"{key}=true with train_sampling_strategy={sampling} is not modelled: remove one"
         )
-    base.check_even(config)
+    if not base.has_even_batches(config):
+        raise config.error(
+            "accelerator_config.even_batches=false with packing or padding_free is not "
+            "modelled: remove one"
+        )
     method, parameters = "padding-free", {"batch_size": config.per_device_train_batch_size}
     if config.packing:
         # bfd_split packs as bfd does: the setting overflow=split makes the difference.

@@ -7,7 +7,6 @@ from batchstat.trainers.base.keys import key, refused
 from batchstat.trainers.transformers import keys as base
 
 KEEP_END = "keep_end"
-_PACKINGS = ("bfd", "bfd_split", "bfd-requeue", "wrapped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +16,7 @@ class SftConfig(base.TrainingArguments):
     max_length: int | None = key(None, least=1)
     truncation_mode: str = key("keep_start", values=("keep_start", KEEP_END))
     packing: bool = key(False)
-    packing_strategy: str = key("bfd", values=_PACKINGS)
+    packing_strategy: str = key("bfd", values=("bfd", "bfd_split", "bfd-requeue", "wrapped"))
     padding_free: bool = key(False)
     pad_to_multiple_of: int | None = key(None, least=1, values=("auto", "none", "null", "None"))
     dataset_num_proc: int | None = key(None)
