@@ -1,6 +1,6 @@
 """Rows near those of a comparison: the same strategies with other sizes and numbers of ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import log2
@@ -153,20 +153,17 @@ def _places(comparison: Comparison) -> list[_Place]:
     places = []
     for row in comparison.strategies:
         _, own_size = row.size
-        is_given = row.request.strategy.is_given
-        sizes = [own_size] if own_size is None or is_given else _sizes(own_size)
+        sizes: Collection[int | None] = [own_size]
+        if own_size is not None and not row.request.strategy.is_given:
+            smaller = {own_size // 4, own_size // 2} - {0}
+            # own_size << k is own_size doubled k times.
+            larger = [own_size << k for k in range(_SIZES - len(smaller))]
+            sizes = sorted(smaller | {min(size, MAX_INT) for size in larger})
         for size, world_size in product(sizes, ranks):
             # Halvings count as doublings. A strategy without a size has None for both sizes: none.
             doublings = abs(log2(world_size / own_ranks)) + abs(log2((size or 1) / (own_size or 1)))
             places.append(_Place(row, size, world_size, doublings))
     return places
-
-
-def _sizes(own_size: int) -> Sequence[int | None]:
-    smaller = {own_size // 4, own_size // 2} - {0}
-    # own_size << k is own_size doubled k times.
-    larger = [own_size << k for k in range(_SIZES - len(smaller))]
-    return sorted(smaller | {min(size, MAX_INT) for size in larger})
 
 
 def _draw_part(comparison: Comparison, places: list[_Place]) -> tuple[float | None, Drawn | None]:

@@ -26,7 +26,14 @@ def sweep(
     can_sweep = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
     request = best if can_sweep else StrategySpec.of("token-budget").request(basis)
     shares, points = shares_of(request.settings), []
-    for read_ahead in _read_aheads(shares.epoch.count, request.strategy.looks_ahead):
+    n, current = shares.epoch.count, request.strategy.looks_ahead
+    round_sizes = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    # A smaller one makes too many windows; a larger one, unless it is in use today, too large ones.
+    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, current or 0)
+    # The whole epoch is always tried: it is planned on the histogram, however large.
+    always = {n, min(current or n, n)}
+    tried = always | {size for size in round_sizes if size < n and least <= size <= most}
+    for read_ahead in sorted(tried):
         strategy = replace(request.strategy, read_ahead=read_ahead)  # type: ignore[call-arg]
         try:
             counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
@@ -42,12 +49,3 @@ def sweep(
             )
         )
     return Sweep(spec=request.spec, points=tuple(points)) if points else None
-
-
-def _read_aheads(n: int, current: int | None) -> list[int]:
-    round_sizes = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
-    # A smaller one makes too many windows; a larger one, unless it is in use today, too large ones.
-    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, current or 0)
-    # The whole epoch is always tried: it is planned on the histogram, however large.
-    always = {n, min(current or n, n)}
-    return sorted(always | {size for size in round_sizes if size < n and least <= size <= most})
