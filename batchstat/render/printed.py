@@ -27,14 +27,10 @@ from batchstat.words import printable, short
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_WIDTH = 100
-"""Characters of a line where the output does not go to a terminal."""
 _SETTINGS_TO_PASS = ("seed", "gradient_accumulation_steps", "distribute", "remainder", "drop_last")
 """Settings that the line to paste passes on to the sampler where they are not at their defaults."""
 _PARAMETERS_TO_STATE = ("tokens_per_batch", "pad_to_multiple_of")
 """Parameters that the line to paste states where the strategy does not state them itself."""
-_RANK = "rank=trainer.args.process_index, world_size=trainer.args.world_size"
-_IMPORT = "from batchstat.training.integrations.huggingface import with_batches"
 
 
 @checks_keywords(Settings)
@@ -167,7 +163,7 @@ def show(report: Preflight) -> None:
     if console.is_jupyter or sys.stdout.isatty():
         console.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
     else:
-        with (plain_console := Console(width=_WIDTH, highlight=False)).capture() as captured:
+        with (plain_console := Console(width=100, highlight=False)).capture() as captured:
             plain_console.print(screen, crop=False)
         # rich fills lines with blanks.
         sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
@@ -214,8 +210,9 @@ def line_of(report: Preflight, change: Change) -> str:
     words = [literal(request.spec), *(f"{name}={literal(arguments[name])}" for name in arguments)]
     # Each rank computes its own part of every step.
     if request.settings.world_size > 1:
-        words.append(_RANK)
+        words.append("rank=trainer.args.process_index, world_size=trainer.args.world_size")
     sampler = f"batchstat.BatchSampler(report.profile, {', '.join(words)})"
-    line = f"with_batches(trainer, {sampler})  # {_IMPORT}"
+    module = "batchstat.training.integrations.huggingface"
+    line = f"with_batches(trainer, {sampler})  # from {module} import with_batches"
     # Padding that the data set already holds must be taken out first, by a line of its own.
     return f"{observed.repair}, and {line}" if observed.repair else line

@@ -1,7 +1,6 @@
 """Formatting of numbers, ages and names for people."""
 
 from datetime import datetime
-from typing import Any
 
 from batchstat.shown_addresses import named_part
 from batchstat.words import counted, printable
@@ -84,11 +83,3 @@ def age(created: str, now: datetime) -> str:
             whole_units = int(seconds // size)
             return f"{whole_units} {unit}{'s' if whole_units != 1 else ''} ago"
     return "just now"
-
-
-def key_value(value: Any) -> str:
-    """Return a value of a trainer's configuration, written as in YAML."""
-    words = {True: "true", False: "false", None: "null"}
-    # By type, since 1 and 0 would be found in `words`, too.
-    is_word = value is None or isinstance(value, bool)
-    return words[value] if is_word else one_line(str(value))

@@ -1,7 +1,6 @@
 """The plot of batches: the first ones of a few strategies, to scale, so that padding is seen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -34,14 +33,6 @@ _DISTINCT = 360
 """With more rows than this, the lines between samples would cover them."""
 
 
-@dataclass(frozen=True)
-class Panel:
-    """The batches of one strategy."""
-
-    title: str
-    plan: BatchPlan
-
-
 def batches_picture(comparison: Comparison) -> Picture:
     """Return the plot with a panel for each of a few strategies, the current setup first. A panel
     shows the strategy's first batches.
@@ -51,7 +42,7 @@ def batches_picture(comparison: Comparison) -> Picture:
         if row.first_batches is not None:  # the current setup may have none to draw
             name = subtitles.name_with_marks(comparison, row, 60)
             panel_title = f"{name}: {percent(row.counts.padding_ratio)} padding"
-            panels.append(Panel(panel_title, row.first_batches))
+            panels.append((panel_title, row.first_batches))
     title, subtitle = _title(comparison), subtitles.of_comparison(comparison)
     height = 1.15 + 1.35 * len(panels)  # in inches: title and legend, and each panel
     return Picture(lambda figure: draw_batches(figure, panels, title, subtitle), height)
@@ -93,16 +84,20 @@ def _rows_to_draw(comparison: Comparison) -> list[StrategyResult]:
     return rows[:1] + sorted(rows[1:_MOST_PANELS], key=lambda row: row.packs_rows)
 
 
-def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: str) -> None:
-    """Draw the batches of each panel's strategy, the panels below each other, on the same scale."""
+def draw_batches(
+    figure: Figure, panels: Sequence[tuple[str, BatchPlan]], title: str, subtitle: str
+) -> None:
+    """Draw the batches of each panel's strategy below its title, the panels below each other, on
+    the same scale.
+    """
     style.titled(figure, title, subtitle)
     all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     # Rows side by side in each panel, so that several batches of every plan are seen. The first one
     # is the current setup's. `row_offsets` has one more element than there are rows. Each 1 is for
     # a plan without batches.
-    rows_of_plans = [len(panel.plan.row_offsets) - 1 for panel in panels]
+    rows_of_plans = [len(plan.row_offsets) - 1 for _, plan in panels]
     rows_per_batch = [
-        max(1, n) / max(1, len(panel.plan)) for n, panel in zip(rows_of_plans, panels, strict=True)
+        max(1, n) / max(1, len(plan)) for n, (_, plan) in zip(rows_of_plans, panels, strict=True)
     ]
     # Where batches are small: many of the current setup, within limits.
     rows_wanted = float(np.clip(_USUAL_BATCHES * rows_per_batch[0], _FEWEST_ROWS, _MOST_ROWS))
@@ -111,9 +106,9 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
     # No more rows than the longest plan has.
     rows_shown = int(max(1, min(rows_wanted, max(rows_of_plans))))
     tallest = 1  # tokens of the widest row in any panel
-    for axes, panel in zip(all_axes, panels, strict=True):
-        tallest = max(tallest, _draw_plan(axes, panel.plan, rows_shown))
-        axes.set_title(panel.title, pad=4)
+    for axes, (panel_title, plan) in zip(all_axes, panels, strict=True):
+        tallest = max(tallest, _draw_plan(axes, plan, rows_shown))
+        axes.set_title(panel_title, pad=4)
         # All panels show equally many rows, so an area stands for as many tokens in each of them.
         axes.set_xlim(0, rows_shown)
         axes.set_xticks([])
@@ -125,12 +120,12 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
     handles: list[Artist] = [
         Patch(color=style.BLUE, label="real tokens"),
         Patch(color=style.ORANGE, label="padding"),
-        Patch(color="none", label=_EXPLANATION),
+        Patch(
+            color="none",
+            label="Each block is a batch, each column one of its rows, padded to the longest.",
+        ),
     ]
     style.key_below(figure, handles, columns=3)
-
-
-_EXPLANATION = "Each block is a batch, each column one of its rows, padded to the longest."
 
 
 def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:

@@ -78,8 +78,6 @@ trainer.fit(model, loader)  # a Trainer(reload_dataloaders_every_n_epochs=1)
 """The lines, by framework. `{settings}` is a line for each, each begun by a line break."""
 FRAMEWORKS = tuple(_LINES)
 
-_LINE_LENGTH = 100
-"""Characters of a line of a comment."""
 _STEPS_OF_ONE_SIZE = {"trainer": "Trainer", "lightning": "Lightning"}
 """Frameworks that compute equally many batches in every step, by their flags."""
 
@@ -134,7 +132,7 @@ def recipe(
 
 def _lines_of(origin: Origin) -> list[str]:
     """Return the comment on where the strategy comes from, and on what it means for the learning
-    rate, as lines that leave room for `# ` before each.
+    rate, as lines of at most 100 characters with the `# ` before each.
     """
     hint = origin.hint
     text = f"Recommended by {literal(origin.path)}."
@@ -144,7 +142,7 @@ def _lines_of(origin: Origin) -> list[str]:
             f"learning rate may scale by {hint.linear:.3g} (linear, {LINEAR_SOURCE}) or by "
             f"{hint.square_root:.3g} (square root, {SQUARE_ROOT_SOURCE})."
         )
-    return wrap(text, _LINE_LENGTH - 2, break_long_words=False, break_on_hyphens=False)
+    return wrap(text, 98, break_long_words=False, break_on_hyphens=False)
 
 
 def workflow(record: str = "") -> str:

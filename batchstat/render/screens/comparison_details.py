@@ -119,7 +119,7 @@ def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield the table of the batches, then the lines to judge it by: padding if all samples were
-    sorted, and the fewest possible batches.
+    sorted, the fewest possible batches, and rows with other settings than those above the table.
     """
     yield Caption("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
@@ -137,7 +137,14 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
         excess = percent(max(0.0, bound.excess))
         words = f"the slowest ranks take {excess} more than a lower bound in {steps}"
         yield Line("steps", f"{label}: {words}")
-    yield from _own_settings(comparison)
+    # Some strategies prescribe their own order.
+    names = ("order", "distribute", "remainder") if comparison.basis.world_size > 1 else ("order",)
+    for row in comparison.strategies:
+        own_settings, shared = row.request.settings, comparison.basis
+        differing = [name for name in names if getattr(own_settings, name) != getattr(shared, name)]
+        if differing:
+            values = ", ".join(f"{name} {getattr(own_settings, name)}" for name in differing)
+            yield Line("but", f"{row.label} has {values}")
     if comparison.not_shown:
         yield Line("more", f"{', '.join(comparison.not_shown)} (--all shows them)")
 
@@ -162,20 +169,15 @@ def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
         yield Line("sorting", _sorting(comparison.sweep))
     # Where nothing is to change, the learning rate stays, too.
     if comparison.best is not comparison.current:
-        yield Line("rate", _learning_rate(comparison))
-
-
-def _learning_rate(comparison: Comparison) -> str:
-    """Return by what the learning rate may scale, since a step of the best strategy has more or
-    fewer samples than one of the current setup.
-    """
-    best = comparison.best
-    hint = learning_rate_hint(comparison.current.counts, best.counts)
-    return (
-        f"a step of {best.label} has {hint.batch_ratio:.2f}x the samples of one of "
-        f"{comparison.current.label}: the learning rate may scale by {hint.linear:.2f} (linear, "
-        f"{LINEAR_SOURCE}) or {hint.square_root:.2f} (square root, {SQUARE_ROOT_SOURCE})"
-    )
+        # A step of the best strategy has more or fewer samples than one of the current setup.
+        hint = learning_rate_hint(comparison.current.counts, comparison.best.counts)
+        yield Line(
+            "rate",
+            f"a step of {comparison.best.label} has {hint.batch_ratio:.2f}x the samples of one of "
+            f"{comparison.current.label}: the learning rate may scale by {hint.linear:.2f} "
+            f"(linear, {LINEAR_SOURCE}) or {hint.square_root:.2f} (square root, "
+            f"{SQUARE_ROOT_SOURCE})",
+        )
 
 
 def _batches(comparison: Comparison) -> Rows:
@@ -211,19 +213,6 @@ def _fewest_batches_and_rows(comparison: Comparison) -> str:
     if excess > 0:
         return f"{words}; {percent(excess)} more rows than the lower bound"
     return f"{words}; no packing has fewer rows"
-
-
-def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield a line for each row that has other settings than those above the table: some strategies
-    prescribe their own order.
-    """
-    names = ("order", "distribute", "remainder") if comparison.basis.world_size > 1 else ("order",)
-    for row in comparison.strategies:
-        own_settings, shared = row.request.settings, comparison.basis
-        differing = [name for name in names if getattr(own_settings, name) != getattr(shared, name)]
-        if differing:
-            values = ", ".join(f"{name} {getattr(own_settings, name)}" for name in differing)
-            yield Line("but", f"{row.label} has {values}")
 
 
 def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, str]:

@@ -234,16 +234,14 @@ def read_words(
     words = []
     names = {" + ".join(each): None for each, _ in read if each}
     if names:
-        what = _CONTENT_WORDS.get(content, "text")
+        kinds = {"tokens": "token ids", "length": "lengths", "messages": "chats"}
+        what = kinds.get(content, "text")
         words.append(f"{what} from {' or '.join(map(one_line, names))}")
     if labels:
-        form = _LABEL_WORDS.get(label_form, "")
+        forms = {"positions": " (0 and 1 by position)", "columns": " (0 and 1 each)"}
+        form = forms.get(label_form, "")
         words.append(f"labels from {', '.join(map(one_line, labels))}{form}")
     # The usual separator of a format needs no word.
     unusual = {separator for _, separator in read} - {None, ",", "\t"}
     words += [f"separator {separator}" for separator in unusual]
     return ", ".join(words)
-
-
-_CONTENT_WORDS = {"tokens": "token ids", "length": "lengths", "messages": "chats"}
-_LABEL_WORDS = {"positions": " (0 and 1 by position)", "columns": " (0 and 1 each)"}

@@ -14,7 +14,7 @@ from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.screens.losses import loss_lines
 from batchstat.render.screens.recording import run_lines, run_source
 from batchstat.render.screens.simulated import basis_line, device_lines, rank_idle
-from batchstat.render.text import decimal, key_value, one_line, percent, span
+from batchstat.render.text import decimal, one_line, percent, span
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.results import Simulation
@@ -294,10 +294,13 @@ def _keys(report: Preflight) -> Iterator[RenderableType]:
     """
     setup = report.setup
     rows = Rows("key that decides", "value")
+    words = {True: "true", False: "false", None: "null"}  # as in YAML
     for key, value in setup.config.values().items():
         # A key without a value is listed only if the configuration gives it, as null.
         if key in setup.config.given_keys or value is not None:
-            rows.add(Text(key), key_value(value))
+            # By type, since 1 and 0 would be found in `words`, too.
+            is_word = value is None or isinstance(value, bool)
+            rows.add(Text(key), words[value] if is_word else one_line(str(value)))
     yield rows
     if setup.unused:
         yield Text()

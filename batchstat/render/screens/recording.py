@@ -55,7 +55,17 @@ def run_lines(run: RunFacts, saved: SavedTime | None) -> Iterator[Line]:
     if run.step_seconds is not None:
         facts = [f"{duration(run.step_seconds)} per step (median)"]
         facts.append(f"{duration(run.seconds)} in all")
-        facts += [] if saved is None else [_saved(saved)]
+        if saved is not None:  # how long an epoch takes now, and with the best change
+            sign = EXTRAPOLATED if saved.is_extrapolated else ""
+            words = (
+                f"an epoch takes {duration(saved.before)}, with {one_line(saved.label)} "
+                f"{sign}{duration(saved.after)}{margin(saved.residual)}"
+            )
+            if saved.before - saved.after < _NOTHING * saved.before:
+                words = (
+                    f"{one_line(saved.label)} saves nothing of it, by the times of these batches"
+                )
+            facts.append(words)
         if run.skipped_steps:
             facts.append(f"{run.skipped_steps:,} skipped, since a gradient was infinite")
         yield Line("time", " · ".join(facts))
@@ -64,14 +74,3 @@ def run_lines(run: RunFacts, saved: SavedTime | None) -> Iterator[Line]:
         calls = counted(run.forwards_without_gradient, "forward")
         note = "such as an evaluation or a reference model: not in these numbers"
         yield Line("beside", f"{calls} without a gradient, {share} of the tokens, {note}")
-
-
-def _saved(saved: SavedTime) -> str:
-    """Return how long an epoch takes now and with the best change, by the times of the run."""
-    sign = EXTRAPOLATED if saved.is_extrapolated else ""
-    if saved.before - saved.after < _NOTHING * saved.before:
-        return f"{one_line(saved.label)} saves nothing of it, by the times of these batches"
-    return (
-        f"an epoch takes {duration(saved.before)}, with {one_line(saved.label)} "
-        f"{sign}{duration(saved.after)}{margin(saved.residual)}"
-    )

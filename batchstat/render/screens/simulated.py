@@ -11,8 +11,6 @@ from batchstat.render.text import class_name, one_line, span
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 
-_NO_COMMUNICATION = "communication between ranks is not in the times"
-
 
 def basis_line(
     basis: ResolvedSettings,
@@ -67,7 +65,8 @@ def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Lin
     # A calibration measures one device alone.
     needs_note = basis.world_size > 1 and device is not None and device.is_timed
     for word, text in device_facts(facts, basis.widest).items():
-        note = f"; {_NO_COMMUNICATION}" if needs_note and word == "device" else ""
+        is_noted = needs_note and word == "device"
+        note = "; communication between ranks is not in the times" if is_noted else ""
         yield Line(word, text + note)
 
 
