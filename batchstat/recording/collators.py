@@ -23,14 +23,12 @@ class Collating:
     is_left: bool = False
 
 
-# The collators of transformers that pad as their `padding` and `max_length` say, then those that do
-# not pad.
+# The collators of transformers that pad as their `padding` and `max_length` say.
 _PADDING = (
     "DataCollatorWithPadding",
     "DataCollatorForSeq2Seq",
     "DataCollatorForTokenClassification",
 )
-_WITHOUT_PADDING = ("default_data_collator", "DefaultDataCollator")
 
 
 def read_collator(collator: Any) -> Collating | None:
@@ -44,7 +42,7 @@ def read_collator(collator: Any) -> Collating | None:
     name, module = kind.__name__, kind.__module__
     if not is_library(module):
         return None
-    if name in _WITHOUT_PADDING:
+    if name in ("default_data_collator", "DefaultDataCollator"):
         return Collating(pads=False)
     multiple = getattr(collator, "pad_to_multiple_of", None) or 1
     if name == "DataCollatorForLanguageModeling" and module.startswith("trl."):

@@ -190,13 +190,15 @@ def read_recording(folder: Path) -> Recording:
     trainings = _trainings(ranks_of_run)
     # A command may train several models: the one with the most batches is described.
     longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
+    file = folder / PROCESSES
+    processes = file.read_bytes().split(b"\n") if file.exists() else []
     return Recording(
         folder=folder,
         facts=facts,
         ranks=tuple(longest),
         others=max(len(trainings) - 1, 0),
         of_other_runs=len(ranks) - len(ranks_of_run),
-        processes=tuple(_processes(folder / PROCESSES)),
+        processes=tuple(filter(None, map(_parsed, processes))),
     )
 
 
@@ -209,11 +211,6 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             yield line
         elif number < len(texts):  # only what follows the last line break may be unfinished
             raise _edited(path, f"line {number:,} is")
-
-
-def _processes(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists():
-        yield from filter(None, map(_parsed, path.read_bytes().split(b"\n")))
 
 
 def _parsed(text: bytes) -> dict[str, Any] | None:
