@@ -29,7 +29,6 @@ def main() -> None:
         signal.default_int_handler(number, frame)
 
     def interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
-        """Repeat an interrupt that was dropped; Python calls this hook with all it drops."""
         if stopped and isinstance(dropped.exc_value, KeyboardInterrupt):
             _interrupt_soon()
         else:

@@ -53,8 +53,7 @@ class BatchstatError(Exception):
     """
 
     exit_code: ClassVar[int] = 3
-    id: ClassVar[str] = "error"
-    """Its stable name for programs, in the JSON that `--json` prints."""
+    id: ClassVar[str] = "error"  # its stable name for programs, in the JSON that `--json` prints
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         """Make each part one line, in which names may contain anything: see `message`.

@@ -54,8 +54,7 @@ class Option:
     told: str = ""
 
 
-_PLAIN = Option("", "")
-"""What bounds a field that people do not set."""
+_PLAIN = Option("", "")  # what bounds a field that people do not set
 
 
 def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:

@@ -17,8 +17,7 @@ from batchstat.words import short
 
 _ADVICE = "pass the folder of a config.json, or a function that runs one step, module:function"
 """What to do instead where a model cannot be loaded, for messages."""
-_WIDEST = 4_096
-"""Tokens of the widest row by default, where a model has as many positions."""
+_WIDEST = 4_096  # tokens of the widest row by default, where a model has as many positions
 
 
 @arguments_named()

@@ -19,8 +19,7 @@ from batchstat.words import short
 
 SCHEMA = "batchstat.calibration/1"
 
-_ROUNDING = 16
-"""Bytes that rounding may add to a fitted peak: a batch is not refused for them."""
+_ROUNDING = 16  # bytes that rounding may add to a fitted peak: a batch is not refused for them
 
 MOST_NOISE = 0.2
 """Residual of the fitted times above which they are not used: a speed-up of 1.3 would be as likely

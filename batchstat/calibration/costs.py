@@ -18,8 +18,7 @@ class BatchCost:
     memory: "BatchMemory | None" = None  # what a batch takes in memory
 
 
-TOTAL_TOKENS = BatchCost()
-"""The work where neither a model nor a device is known: 1 for each token."""
+TOTAL_TOKENS = BatchCost()  # the work where neither a model nor a device is known: 1 for each token
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,7 @@ _LEAST_SECONDS, _MOST_REPEATS = 0.2, 10
 _LEAST_POINTS = 4
 """Shapes that must run: the fit of a batch's time has 3 coefficients, and needs one more."""
 
-_EXACT = 16
-"""The search for the largest batch ends within a sixteenth of its tokens."""
+_EXACT = 16  # the search for the largest batch ends within a sixteenth of its tokens
 
 
 class BatchTooLargeError(Exception):

@@ -27,8 +27,7 @@ OPTIMIZERS = {
 OF_MODELS = ("dtype", "mixed_precision", "attention", "optimizer", "gradient_checkpointing")
 """Options that a function, or a recorded command, decides by itself: they do not apply to it."""
 
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""`package.module:function`."""
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # `package.module:function`
 
 
 def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:

@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 
-_NARROWEST = 16
-"""Tokens of the narrowest row, where the widest is at least four times as wide."""
-_WIDTHS = 5
-"""Widths that are measured."""
-_SHARE = 4
-"""Each batch of a width has this many times fewer tokens than the one before."""
+_NARROWEST = 16  # tokens of the narrowest row, where the widest is at least four times as wide
+_WIDTHS = 5  # widths that are measured
+_SHARE = 4  # each batch of a width has this many times fewer tokens than the one before
 
 
 @dataclass(frozen=True, order=True)

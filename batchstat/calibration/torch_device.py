@@ -26,8 +26,7 @@ class Steps(ABC):
     then do and know nothing.
     """
 
-    vocabulary: int
-    """Token ids are below it."""
+    vocabulary: int  # token ids are below it
     positions: int | None = None
     """Positions that the model has embeddings for; None where it has none."""
 

@@ -15,8 +15,7 @@ _NARROWEST, _WIDEST = 40, 100
 _COLUMN = 26
 """Where descriptions begin, unless no option is that long; a longer option has its own line."""
 
-_HELP = ("help", "help_all")
-"""Options that the page of a command shows in its last line only."""
+_HELP = ("help", "help_all")  # options that the page of a command shows in its last line only
 
 _COMPLETION = {
     "install_completion": "Complete names and options in this shell: edits its start-up file.",

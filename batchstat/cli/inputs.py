@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from batchstat.trainers.preflight.changes import CurrentTraining
     from batchstat.trainers.preflight.observed import Observed
 
-COMMAND_LINE = "the command line"
-"""The end of `Setting.origin` for what flags set."""
+COMMAND_LINE = "the command line"  # the end of `Setting.origin` for what flags set
 
 _CONTENTS = {
     *("text_column", "prompt_column", "completion_column"),

@@ -87,8 +87,7 @@ class Counting:
     )
 
 
-READING = (Tokenization, CorpusOptions, Counting)
-"""How a corpus is read and counted."""
+READING = (Tokenization, CorpusOptions, Counting)  # how a corpus is read and counted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,7 @@ from batchstat.words import counted, without_commands
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_OFF_TERMINAL_WIDTH = 100
-"""Columns of a screen in a pipe or a file, whose width nothing says."""
+_OFF_TERMINAL_WIDTH = 100  # columns of a screen in a pipe or a file, whose width nothing says
 _LEAST_WIDTH = 80
 """Columns. A narrower terminal wraps lines itself, which keeps numbers whole; rich would fold cells
 and break numbers.

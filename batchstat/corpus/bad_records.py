@@ -7,8 +7,7 @@ from operator import itemgetter
 
 from batchstat.errors import InputError
 
-EXAMPLES = 5
-"""Number of messages stored for the report."""
+EXAMPLES = 5  # number of messages stored for the report
 
 MOST_TEXT_BYTES = 16 << 20
 """Limit for the text of a record, in UTF-8. Tokenizers take up to 190 bytes of memory per byte of a

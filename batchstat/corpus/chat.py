@@ -56,8 +56,7 @@ class TemplateInputs:
     wrong: str = ""  # message about tools or settings that make the chat unreadable
 
 
-NO_INPUTS = TemplateInputs()
-"""The inputs of a chat that has only messages."""
+NO_INPUTS = TemplateInputs()  # the inputs of a chat that has only messages
 
 
 def as_chat(value: object, kept_format: str | None = None) -> list[Message]:

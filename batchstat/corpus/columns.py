@@ -17,8 +17,7 @@ _OTHER_NAMES = frozenset(
 )
 """Names of columns that hold something else than the text of a sample."""
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
-_PREFERENCES = ("chosen", "rejected")
-"""The answers of preference data, such as DPO trains on."""
+_PREFERENCES = ("chosen", "rejected")  # the answers of preference data, such as DPO trains on
 _ANSWER_NAMES = ("completion", *_PREFERENCES)
 CHAT_NAMES = ("messages", "conversations", "conversation")
 _TOKENS_NAME = "input_ids"
@@ -170,5 +169,4 @@ def _first_row_hint(path: str, names: Sequence[str]) -> str:
     return ""
 
 
-_MOST_SHOWN = 60
-"""Characters of a name that a message shows."""
+_MOST_SHOWN = 60  # characters of a name that a message shows

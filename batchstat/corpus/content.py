@@ -12,8 +12,7 @@ from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
-LONGEST = 10**9
-"""Largest length that a column of lengths may have, in tokens: more is a mistake."""
+LONGEST = 10**9  # largest length that a column of lengths may have, in tokens: more is a mistake
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,7 @@ from batchstat.corpus.records_path import nested
 from batchstat.errors import InputError, OptionError
 from batchstat.words import short
 
-_CHUNK_RECORDS = 10_000
-"""Limit for the records of a chunk."""
+_CHUNK_RECORDS = 10_000  # limit for the records of a chunk
 
 _Read = Callable[[str, Any, CorpusOptions], Iterator[Chunk]]
 

@@ -15,8 +15,7 @@ from batchstat.corpus.files.opening import OpenSource, next_line
 from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20
-MOST_LINES = 20_000
-"""Limit for lines that are Python's texts at the same time."""
+MOST_LINES = 20_000  # limit for lines that are Python's texts at the same time
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PROBE_BYTES = 1 << 16
@@ -40,8 +39,7 @@ class LongLine:
         return cls(so_far.head, so_far.size + size, so_far.quotes + quotes)
 
 
-RawLines: TypeAlias = list[str | LongLine]
-"""Consecutive lines, each with its line end."""
+RawLines: TypeAlias = list[str | LongLine]  # consecutive lines, each with its line end
 
 
 @dataclass(frozen=True)

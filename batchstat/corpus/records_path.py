@@ -7,8 +7,7 @@ from typing import Any
 from batchstat.errors import OptionError
 from batchstat.words import short
 
-EACH = "[]"
-"""The step from a list to each of its elements, or from an object to each of its values."""
+EACH = "[]"  # the step from a list to each of its elements, or from an object to each of its values
 _ABSENT = object()
 _MOST_STEPS = 20
 
@@ -101,8 +100,7 @@ class Inside:
     may_be_alpaca: bool = False
 
 
-NOTHING_INSIDE = Inside()
-"""Of a file without nested columns."""
+NOTHING_INSIDE = Inside()  # of a file without nested columns
 
 
 def inside_of(record: dict[str, Any], path: str) -> Inside:
@@ -133,5 +131,4 @@ def _texts_in(value: object, depth: int) -> Iterator[str]:
         yield from (f"{name}.{path}" for path in _texts_in(item, depth - 1))
 
 
-_SHOWN = 20
-"""Keys of an object that are looked at for messages."""
+_SHOWN = 20  # keys of an object that are looked at for messages

@@ -12,8 +12,7 @@ from batchstat.corpus.chunk_content import ChunkContent
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
 
-NOT_TRAINED = -100
-"""Label of a token without loss: `ignore_index` of torch's cross entropy."""
+NOT_TRAINED = -100  # label of a token without loss: `ignore_index` of torch's cross entropy
 
 _EXPECTED = "a mask, labels, or a number of trained tokens"
 

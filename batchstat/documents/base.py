@@ -45,8 +45,7 @@ class Tool(Document):
 
 @described("What every file begins with.")
 class File(Document):
-    number: ClassVar[str]
-    """Name and number of its schema."""
+    number: ClassVar[str]  # name and number of its schema
 
     schema: str = told(
         "Name and number of the file's schema: the number rises where a key is renamed or removed."

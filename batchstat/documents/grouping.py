@@ -8,8 +8,7 @@ from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, t
 _ENOUGH = 0.005
 """A `read_ahead` whose padding ratio is within this of the best counts as equally good."""
 
-_ROUNDED_ONE = 1.000001
-"""A correlation may exceed 1 by what rounding adds."""
+_ROUNDED_ONE = 1.000001  # a correlation may exceed 1 by what rounding adds
 
 _Correlation = Annotated[float, allowed(minimum=-_ROUNDED_ONE, maximum=_ROUNDED_ONE)]
 _Homogeneity = Annotated[float, allowed(maximum=_ROUNDED_ONE)]

@@ -38,8 +38,7 @@ class SampleFacts(Record):
 
 @described("The padding ratio over several seeds.")
 class PaddingSpread(Record):
-    ratios: tuple[float, ...] = untold()
-    """(n_seeds,) the padding ratio with each seed."""
+    ratios: tuple[float, ...] = untold()  # (n_seeds,) the padding ratio with each seed
     mean: Amount = told("Mean over the seeds.")
     std: Amount = told("Standard deviation of the population.")
     min: Amount = told("The lowest of all seeds.")

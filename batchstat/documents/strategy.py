@@ -25,8 +25,7 @@ from batchstat.records import (
 
 SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
 
-MOST_BATCHES = 32
-"""Of the first batches of a plan."""
+MOST_BATCHES = 32  # of the first batches of a plan
 
 
 @described("Samples of a batch, the parts of split ones each counted.")

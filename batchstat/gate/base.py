@@ -17,8 +17,7 @@ from batchstat.storage.addresses import check_regular, read_bytes, unreadable
 from batchstat.storage.sealed_records import fault_of, parse, plain, require_schema
 from batchstat.words import counted, short
 
-_MOST_FILES = 3
-"""Changed files that are named, those of the most tokens first."""
+_MOST_FILES = 3  # changed files that are named, those of the most tokens first
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from batchstat.gate.quantities import Number, exact, parse_quantity
 
 Level = Literal["error", "warn"]
 LEVELS = ("error", "warn", "off")
-DEFAULT_CHECK = "default"
-"""The name of a check that has none of its own."""
+DEFAULT_CHECK = "default"  # the name of a check that has none of its own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from batchstat.documents.parts import Kind, Part, parts
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.quantities import Number
 
-_QUOTED = r'"(?:[^"\\]|\\.)*"'
-"""A string as JSON writes it."""
+_QUOTED = r'"(?:[^"\\]|\\.)*"'  # a string as JSON writes it
 _STEP = re.compile(rf"\.?(\w+)|\[(\d+)\]|\[(\w+)=({_QUOTED}|.*?)\](?=[.\[]|$)", re.DOTALL)
 
 _ON_DEVICE = {

@@ -12,8 +12,7 @@ Number = int | float
 
 _DIGITS = r"(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?"
 _WRITTEN = re.compile(rf"{_DIGITS}\s*(%|pp|)", re.IGNORECASE)
-_MOST_DIGITS = 17
-"""Digits that tell any two floats apart."""
+_MOST_DIGITS = 17  # digits that tell any two floats apart
 
 
 def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = False) -> Number:

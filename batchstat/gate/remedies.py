@@ -28,10 +28,8 @@ Written = Callable[[Change, Mapping[str, Any]], tuple[str, str]]
 mapping is `Remedy.settings`.
 """
 
-_MORE_LOST = 0.0005
-"""Share of tokens truncated or dropped in addition that is worth mentioning."""
-_MUCH_LARGER = 1.1
-"""A largest batch grown by this factor is worth mentioning."""
+_MORE_LOST = 0.0005  # share of tokens truncated or dropped in addition that is worth mentioning
+_MUCH_LARGER = 1.1  # a largest batch grown by this factor is worth mentioning
 
 
 def with_remedies(

@@ -12,8 +12,7 @@ Floats = npt.NDArray[np.floating]
 _Numbers = TypeVar("_Numbers", int, Ints)
 _Part = TypeVar("_Part")
 
-IN_CACHE = 1 << 17
-"""Numbers whose arrays stay in the processor's cache."""
+IN_CACHE = 1 << 17  # numbers whose arrays stay in the processor's cache
 
 
 def round_up(numbers: _Numbers, multiple: int) -> _Numbers:

@@ -12,11 +12,9 @@ import numpy as np
 
 from batchstat.lengths.arrays import IN_CACHE, Ints
 
-_LIMIT = 2**63
-"""The first number above those of a signed integer of 64 bits."""
+_LIMIT = 2**63  # the first number above those of a signed integer of 64 bits
 _HALF = 32
-_LOW = 2**_HALF - 1
-"""Mask of the low 32 bits of a number."""
+_LOW = 2**_HALF - 1  # mask of the low 32 bits of a number
 
 
 def widen(numbers: Ints, bound: int) -> Ints:

@@ -12,12 +12,10 @@ from batchstat.records import Amount, Count, Record, told
 _STEP, _MOST_MULTIPLES = 64, 10
 _FINER_ABOVE = 2_048
 """Above this, powers of two are too far apart: those between two of them are candidates as well."""
-_OUTLIER = 4
-"""Outliers are longer than so many times the 99th percentile."""
+_OUTLIER = 4  # outliers are longer than so many times the 99th percentile
 _ONE_OUTLIER_IN = 500
 """At most one sample in so many is an outlier, and always one: more of them are a tail."""
-USUAL_BATCH_SIZE = 8
-"""What Hugging Face's Trainer has by default."""
+USUAL_BATCH_SIZE = 8  # what Hugging Face's Trainer has by default
 
 
 @described("What one max_length would truncate.")

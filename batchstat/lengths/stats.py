@@ -14,8 +14,7 @@ from batchstat.lengths.exact import dot, product, sums_at
 from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, told
 
-_AT_ONCE = 1 << 22
-"""Number of lengths that are sorted together: bounds the memory of sorting."""
+_AT_ONCE = 1 << 22  # number of lengths that are sorted together: bounds the memory of sorting
 
 PERCENTILES = (500, 900, 950, 990, 999)
 """In thousandths, so that ranks are computed in whole numbers."""
@@ -153,8 +152,7 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
     return values, times[values]
 
 
-_FEW = 1 << 12
-"""So many counters cost no more than sorting a few numbers."""
+_FEW = 1 << 12  # so many counters cost no more than sorting a few numbers
 
 
 def validate_lengths(lengths: npt.ArrayLike) -> Ints:

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, sum_groups
 
-KINDS = ("trained",)
-"""Kinds of tokens that a profile may know beside all tokens: a column each."""
+KINDS = ("trained",)  # kinds of tokens that a profile may know beside all tokens: a column each
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,5 +161,4 @@ def not_there(label: str, names: Sequence[str]) -> str:
     return f": {nearest}" if nearest else f" (has: {first_names})"
 
 
-_SHOWN = 20
-"""Labels that a message lists at most."""
+_SHOWN = 20  # labels that a message lists at most

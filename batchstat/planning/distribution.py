@@ -4,8 +4,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 
-REPEATING = ("repeat", "fill")
-"""Remainders that repeat what came first."""
+REPEATING = ("repeat", "fill")  # remainders that repeat what came first
 
 BALANCED_TURNS = 64
 """Turns that are sorted together by cost; not all, so that their sequence stays random."""

@@ -14,8 +14,7 @@ BLOCK_SIZE = 1_000
 """Samples per block of the `blocks` order: the default of Hugging Face's streaming shuffle."""
 
 
-_AT_ONCE = 1 << 18
-"""Positions per piece of a streamed order."""
+_AT_ONCE = 1 << 18  # positions per piece of a streamed order
 
 
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:

@@ -167,8 +167,7 @@ def in_turns(
         yield RankRound(batches, turns, epoch_numbers)
 
 
-ROUND_UNITS = 1 << 16
-"""About how many units `distribute_stream` holds at a time."""
+ROUND_UNITS = 1 << 16  # about how many units `distribute_stream` holds at a time
 
 
 def plan_and_distribute(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]:

@@ -25,8 +25,7 @@ from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 
-_ROUNDS = 8
-"""Rounds of units that are regrouped together, where an epoch comes in pieces."""
+_ROUNDS = 8  # rounds of units that are regrouped together, where an epoch comes in pieces
 _AT_ONCE = 1 << 20
 """Samples of steps that are cut together: so many that NumPy computes more than it is called."""
 

@@ -14,8 +14,7 @@ ORDERS: Mapping[str, str] = {
     "and DistributedSampler do.",
     "blocks": "Blocks of consecutive samples in random sequence, then shuffled inside.",
 }
-SHUFFLED = ("shuffled", "torch")
-"""Orders that are random permutations of all samples."""
+SHUFFLED = ("shuffled", "torch")  # orders that are random permutations of all samples
 
 DISTRIBUTIONS: Mapping[str, str] = {
     "batches": "The batches of one plan in turn.",

@@ -32,14 +32,11 @@ from batchstat.words import short
 if TYPE_CHECKING:
     from batchstat.planning.samplers.base import Sampler
 
-_NO_SAMPLER = "none"
-"""The sampler that draws every sample once."""
+_NO_SAMPLER = "none"  # the sampler that draws every sample once
 
-DEFAULT_CURRENT = "static"
-"""The current setup where none is named."""
+DEFAULT_CURRENT = "static"  # the current setup where none is named
 
-DEFAULT_BUDGET = 16_384
-"""Total tokens per batch where neither a budget nor a batch size is given."""
+DEFAULT_BUDGET = 16_384  # total tokens per batch where neither a budget nor a batch size is given
 
 _MOST_PLANNED = 10_000
 """Ranks, if each plans its own share: about a millisecond per rank and strategy."""

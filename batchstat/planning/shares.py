@@ -26,8 +26,7 @@ from batchstat.planning.rules import FROM_ONE_PLAN, SHUFFLED
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 
-STREAMED = ("file", "blocks")
-"""Orders that can be produced piece by piece."""
+STREAMED = ("file", "blocks")  # orders that can be produced piece by piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +94,7 @@ class StreamedEpoch:
             yield draw_epoch(corpus, places, settings)
 
 
-Epoch = InMemoryEpoch | StreamedEpoch
-"""The samples of an epoch, in order, held or streamed."""
+Epoch = InMemoryEpoch | StreamedEpoch  # the samples of an epoch, in order, held or streamed
 
 
 @dataclass(frozen=True, eq=False)

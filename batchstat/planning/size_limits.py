@@ -4,8 +4,7 @@ import os
 
 from batchstat.errors import InputError
 
-_BYTES = 192
-"""Memory per sample of an epoch: some two dozen numbers while it is planned."""
+_BYTES = 192  # memory per sample of an epoch: some two dozen numbers while it is planned
 
 
 def check_room(what: str, samples: int, remedy: str) -> None:

@@ -18,8 +18,7 @@ from batchstat.planning.rng import window_rng
 from batchstat.planning.shares import Epoch
 from batchstat.planning.strategies.base import Strategy
 
-_AT_ONCE = 1 << 10
-"""Windows seeded together."""
+_AT_ONCE = 1 << 10  # Windows seeded together
 
 
 @dataclass(eq=False)

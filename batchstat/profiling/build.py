@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 Path_ = str | os.PathLike[str]
 
-_LISTED = 100
-"""Failed splits that are warned of."""
+_LISTED = 100  # failed splits that are warned of
 
 
 @checks_keywords(CorpusOptions)

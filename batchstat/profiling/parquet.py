@@ -46,8 +46,7 @@ SCHEMA = "batchstat.lengths/4"
 ROW_GROUP = 1 << 20
 """Samples of a row group, which are in memory at a time while a file is read or written."""
 
-FAR = 2**40
-"""Larger than any record number in a corpus."""
+FAR = 2**40  # larger than any record number in a corpus
 
 _DICTIONARY = "dictionary<values={}, indices=int32, ordered=0>"
 # By column, the types of Arrow that it may have, as pyarrow writes them.

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from batchstat.tokenization.tokenizer import Tokenizer
 
-_HARMLESS = ("blank", "short")
-"""Reasons to skip a record that are not errors."""
+_HARMLESS = ("blank", "short")  # reasons to skip a record that are not errors
 
 
 LABEL_FORMS = ("one", "several", "positions", "columns")

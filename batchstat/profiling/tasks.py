@@ -14,8 +14,7 @@ from batchstat.profiling.executors.versions import versions
 from batchstat.profiling.progress import CountedAmount
 from batchstat.tokenization.tokenizer import Tokenizer
 
-MEMORY_BYTES = 128 << 20
-"""Limit for the counts of a run that stay in memory until they are merged."""
+MEMORY_BYTES = 128 << 20  # limit for the counts of a run that stay in memory until they are merged
 
 
 class MemoryBudget:

@@ -28,8 +28,7 @@ from batchstat.recording.recording import RecordedRank, Recording, read_recordin
 from batchstat.storage.addresses import local_path
 from batchstat.words import counted
 
-_BATCHES_PER_POINT = 5
-"""Batches of a point at least, so that a stalled one is not its median."""
+_BATCHES_PER_POINT = 5  # batches of a point at least, so that a stalled one is not its median
 _LEAST_POINTS, _MOST_POINTS = 4, 24
 """The fit of a batch's time has 3 coefficients, and needs a point more; above 24 points it gains
 nothing.
@@ -164,7 +163,6 @@ def _awaited_in_step(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
     """
 
     def work(batches: Sequence[_Timed]) -> list[int]:
-        """Return the tokens and pairs of all batches; nothing, which is least, without any."""
         return list(map(sum, zip(*map(_size, batches), strict=True)))
 
     slowest = max(of_ranks, key=work)

@@ -13,8 +13,7 @@ from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.words import short
 
-_MOST_PASSES = 1000
-"""How often all samples may come before batches are taken to never end."""
+_MOST_PASSES = 1000  # how often all samples may come before batches are taken to never end
 
 
 def given_batches(

@@ -8,8 +8,7 @@ from batchstat.render.text import one_line
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.results import StrategyResult
 
-EXTRAPOLATED = "~"
-"""The sign of a number that is extrapolated."""
+EXTRAPOLATED = "~"  # the sign of a number that is extrapolated
 
 TOO_LARGE = "✗"
 """The sign of a peak that does not fit, and of its row where nothing else is said of that first."""

@@ -16,8 +16,7 @@ from batchstat.simulation.results import StrategyResult
 
 _Warnings = Iterator[Finding]
 
-_NOTICED = 0.1
-"""How far the 5th or the 95th percentile of weights is from 1 where a warning is due."""
+_NOTICED = 0.1  # how far the 5th or the 95th percentile of weights is from 1 where a warning is due
 
 _REMEDIES = {
     "mean-per-batch": "multiply each batch's mean loss by batch.token_weight",
@@ -63,14 +62,12 @@ def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
         )
 
 
-_ALIKE = 0.5
-"""A correlation of consecutive batches above this shows in the loss."""
+_ALIKE = 0.5  # a correlation of consecutive batches above this shows in the loss
 
 _AT_ONCE = 1 << 20
 """Samples of a streamed epoch that are in memory at a time, to search the longest."""
 
-_CERTAIN = 3
-"""A correlation is not chance above this many standard errors; one is about 1 / √steps."""
+_CERTAIN = 3  # a correlation is not chance above this many standard errors; one is about 1 / √steps
 
 
 def simulation_warnings(

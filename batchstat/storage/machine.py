@@ -5,8 +5,7 @@ import secrets
 from functools import cache
 from pathlib import Path
 
-BASE_ENDING = ".base"
-"""Ending of the files in the cache folder that hold checks of other revisions."""
+BASE_ENDING = ".base"  # ending of the files in the cache folder that hold checks of other revisions
 _SECRET_BYTES = 32
 
 

@@ -50,8 +50,7 @@ These are all files that batchstat writes about a profile, and so all that it ev
 
 _SUBFOLDERS = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts",)}
 """Subfolders of a results folder, and the endings of the files that batchstat writes there."""
-_NAMES = {PROFILE_FILE, *PLOTS}
-"""Files that batchstat writes in a results folder itself."""
+_NAMES = {PROFILE_FILE, *PLOTS}  # files that batchstat writes in a results folder itself
 
 
 def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:

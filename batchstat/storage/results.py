@@ -18,8 +18,7 @@ from batchstat.storage.shown import is_remote, one_line
 
 Writer = Callable[[BinaryIO], object]
 
-_TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")
-"""Names of `temporary_beside`."""
+_TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")  # names of `temporary_beside`
 
 
 def check_file(path: Path, remedy: str) -> None:

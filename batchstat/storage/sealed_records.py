@@ -119,8 +119,7 @@ def digest_of_numbers(numbers: npt.NDArray[np.integer], dtype: str = "<i8") -> s
     return f"blake2b:{digest.hexdigest()}"
 
 
-_AT_ONCE = 1 << 20
-"""Numbers that are converted and hashed at once: a limit for the copy in memory."""
+_AT_ONCE = 1 << 20  # numbers that are converted and hashed at once: a limit for the copy in memory
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,5 +255,4 @@ def _check_time(name: str, written: str) -> None:
     _require(is_time, written, name, "a time with its zone, as 2025-01-31T12:00:00+00:00")
 
 
-Time = Annotated[str, _check_time]
-"""ISO 8601, with a time zone, so that any two can be compared."""
+Time = Annotated[str, _check_time]  # ISO 8601, with a time zone, so that any two can be compared

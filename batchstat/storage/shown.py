@@ -6,8 +6,7 @@ from pathlib import Path
 
 from batchstat.shown_addresses import LEFT_OUT, possible_secrets, shown_address, without_secrets
 
-_QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")
-"""A path and ?, and the query after them."""
+_QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")  # a path and ?, and the query after them
 _LEAST_SECRET = 4
 """Characters of what is taken out of messages: a shorter text may be in any message by chance."""
 

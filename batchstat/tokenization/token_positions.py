@@ -24,8 +24,7 @@ from batchstat.tokenization.counting.engine_gate import keeps_bytes
 from batchstat.tokenization.counting.safe_cuts import definition_of_part
 from batchstat.tokenization.counting.separable import Definition, steps_of
 
-_SPACE = "\u0120"
-"""The character that stands for a space in entries of byte-level BPE."""
+_SPACE = "\u0120"  # the character that stands for a space in entries of byte-level BPE
 _SIGNS = frozenset(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 _WHITESPACE = "".join(
     sign for sign in map(chr, range(0x3001)) if sign.isspace() and not "\x1c" <= sign <= "\x1f"
@@ -106,8 +105,7 @@ class Encoded:
         return Offsets(offsets).overlapping(begin, end)
 
 
-Tokens = Offsets | Encoded
-"""Tokens of one text, with their characters."""
+Tokens = Offsets | Encoded  # tokens of one text, with their characters
 
 
 class TokenPositions(dict[str, Any]):

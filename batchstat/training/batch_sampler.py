@@ -111,8 +111,7 @@ class BatchSampler:
         sampler._planned = (epoch, of_all_ranks.of_rank(rank))
         return sampler
 
-    _file: Path | None = None
-    """The exported plan; None where the sampler plans by itself."""
+    _file: Path | None = None  # the exported plan; None where the sampler plans by itself
 
     def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int) -> None:
         """Set up the sampler at the first batch of an epoch."""

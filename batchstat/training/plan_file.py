@@ -23,8 +23,7 @@ from batchstat.training.state import fingerprint
 
 SCHEMA = "batchstat.plan/5"
 
-_FAR = 2**40
-"""Larger than any record number and any width."""
+_FAR = 2**40  # larger than any record number and any width
 
 _TYPES = {
     **{name: ["int64"] for name in ("record", "start", "stop", "row", "batch", "step")},

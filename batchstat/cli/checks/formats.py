@@ -18,11 +18,9 @@ from batchstat.storage.results import encoded, write_file
 
 FORMATS = ("text", "json", "markdown", "junit", "github", "html")
 
-_MOST_SUMMARY = 1_000_000
-"""Bytes: GitHub rejects the whole summary above 1 MiB."""
+_MOST_SUMMARY = 1_000_000  # bytes: GitHub rejects the whole summary above 1 MiB
 
-Destinations = Mapping[str, Path | None]
-"""Formats with their files; None for standard output."""
+Destinations = Mapping[str, Path | None]  # formats with their files; None for standard output
 
 
 def as_destinations(written: Sequence[str]) -> Destinations:

@@ -113,9 +113,6 @@ def command(options: Options) -> None:
     report = replace(report, warnings=inputs.shown((*found.warnings, *report.warnings)))
 
     def compare_command(sampler: str) -> str:
-        """Return the command line that compares batching strategies under a sampler. Screen and
-        page suggest it beside the sampler.
-        """
         return command_line(
             inputs, "compare", sampler=sampler, strategy=strategy.text, **device_keywords(inputs)
         )

@@ -103,9 +103,6 @@ def command(options: Options) -> None:
     report = replace(report, warnings=inputs.shown((*found.warnings, *report.warnings)))
 
     def compare_command(buckets: str) -> str:
-        """Return the command line that compares these buckets, written as a strategy, with other
-        strategies. Screen and page suggest it.
-        """
         file = None if calibration is None else calibration.as_posix()
         return command_line(inputs, "compare", strategy=buckets, calibration=file)
 

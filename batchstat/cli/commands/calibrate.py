@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from batchstat.calibration.calibration import Calibration
     from batchstat.calibration.measuring import MeasuringProgress, OnProgress
 
-_BATCHES = "Batches"
-"""The group in which help lists the options of batches."""
+_BATCHES = "Batches"  # the group in which help lists the options of batches
 _REMEDY = "name another with -o"
 
 

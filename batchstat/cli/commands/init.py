@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from batchstat.simulation.compare.changes import Changes
     from batchstat.simulation.results import StrategyResult
 
-_MUCH_TRUNCATED = 0.05
-"""Share of the tokens above which nobody means to truncate by default."""
+_MUCH_TRUNCATED = 0.05  # share of the tokens above which nobody means to truncate by default
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
-_COMPRESSED_BYTES = 1 << 18
-"""Bytes of compressed data that are read at once."""
+_COMPRESSED_BYTES = 1 << 18  # bytes of compressed data that are read at once
 
 DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 """Exceptions that reading damaged data raises, beside OSError and EOFError."""

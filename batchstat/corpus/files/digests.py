@@ -14,8 +14,7 @@ from batchstat.corpus.files.splits import SPLIT_BYTES, Split
 from batchstat.storage.addresses import as_os_errors
 from batchstat.storage.shown import is_remote
 
-_PARQUET_END = 8
-"""Bytes of the footer's length and the magic."""
+_PARQUET_END = 8  # bytes of the footer's length and the magic
 
 
 def digest_of(source: Source) -> str:

@@ -9,10 +9,8 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 _ANNEX = re.compile(rb"/annex/objects/|\.?\.?/?\.git/annex/objects/").match
 
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b\x1c\x1d\x1e\x1f"))
-_MOST_CONTROLS = 20
-"""One control character in so many bytes is the most that a text has."""
-_FEW = 20
-"""Fewer control characters than this say nothing of a short text."""
+_MOST_CONTROLS = 20  # one control character in so many bytes is the most that a text has
+_FEW = 20  # fewer control characters than this say nothing of a short text
 
 _UNPACK = "unpack it, and pass the files in it"
 _TOKENS = "pass the lengths of its documents, as .npy, or its token ids, as .parquet"

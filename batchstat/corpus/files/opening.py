@@ -23,8 +23,7 @@ from batchstat.storage.shown import is_remote, one_line
 
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other splits are determined."""
-_TAR_HEAD = 262
-"""Bytes at the start of a tar archive up to the end of the word `ustar`, its magic."""
+_TAR_HEAD = 262  # bytes at the start of a tar archive up to the end of the word `ustar`, its magic
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
 """Words of the exceptions for compressed data that end early: of pyarrow, and of Python."""
 

@@ -15,8 +15,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.storage.addresses import as_path
 from batchstat.storage.shown import is_remote
 
-SPLIT_BYTES = 64 << 20
-"""Files larger than this are divided into splits of this size."""
+SPLIT_BYTES = 64 << 20  # files larger than this are divided into splits of this size
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from batchstat.corpus.formats.json import read_json
 from batchstat.corpus.formats.jsonl import read_jsonl
 from batchstat.corpus.options import CorpusOptions
 
-MESSAGES = "messages"
-"""The column that holds the chats."""
+MESSAGES = "messages"  # the column that holds the chats
 PROMPT, COMPLETION = "prompt", "completion"
 """The columns that hold the prompts and the answers."""
 

@@ -19,8 +19,7 @@ from batchstat.corpus.lines import MOST_LINES, read_lines
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
-WORDS = "words"
-"""The column that holds the words."""
+WORDS = "words"  # the column that holds the words
 DOCUMENT = "-DOCSTART-"
 _Sentence = tuple[int, list[list[str]], BadRecord | None]
 """The line on which a sentence starts, the cells of its lines, and what is wrong with one."""

@@ -18,8 +18,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
-Record = Sequence[str] | BadRecord
-"""The fields of a record, or what is wrong with it."""
+Record = Sequence[str] | BadRecord  # the fields of a record, or what is wrong with it
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,7 @@ def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None
             raise other_separator(f"{path}: its first line has other fields", other)
 
 
-SEPARATORS = (",", ";", "\t", "|")
-"""What separates fields in files that people have."""
+SEPARATORS = (",", ";", "\t", "|")  # what separates fields in files that people have
 
 
 def other_separator(problem: str, separator: str) -> InputError:

@@ -20,8 +20,7 @@ _BYTES_BEFORE_STREAM, _BYTES_AFTER_FOOTER = 8, 10
 _CONTINUATION = b"\xff\xff\xff\xff"
 _DICTIONARY, _BATCH = 2, 3
 """Kinds of messages in Arrow's Message.fbs."""
-_SIZE_BYTES = 8
-"""Bytes of the decompressed size with which a compressed buffer begins."""
+_SIZE_BYTES = 8  # bytes of the decompressed size with which a compressed buffer begins
 
 _MOST_UNPACKED, _MOST_RATIO = 1 << 30, 200
 """Decompressed size and compression ratio beyond which, both exceeded, a batch is not real data."""

@@ -12,8 +12,7 @@ from batchstat.errors import InputError
 from batchstat.storage.sealed_records import unique_keys
 from batchstat.words import short
 
-SizedRecord: TypeAlias = tuple[object, int]
-"""A record, and how many characters it has."""
+SizedRecord: TypeAlias = tuple[object, int]  # a record, and how many characters it has
 _SHOWN, _DEEPEST = 20, 6
 _ONE_SAMPLE = "put it into a list if it is a sample: a file needs one object per sample"
 

@@ -11,8 +11,7 @@ from batchstat.corpus.lines import not_utf8
 from batchstat.errors import InputError
 from batchstat.storage.sealed_records import unique_keys
 
-_PIECE_BYTES = 1 << 18
-"""Bytes of the file that are read at once."""
+_PIECE_BYTES = 1 << 18  # bytes of the file that are read at once
 _OUTSIDE_STRING, _IN_STRING = re.compile(r'["{}\[\],]'), re.compile(r'[\\"]')
 """The characters that say where a value of JSON ends."""
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)

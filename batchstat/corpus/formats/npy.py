@@ -12,8 +12,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, SourceError
 from batchstat.storage.shown import one_line
 
-_MOST_RECORDS = 1 << 20
-"""Limit for the numbers of a chunk."""
+_MOST_RECORDS = 1 << 20  # limit for the numbers of a chunk
 
 
 def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
@@ -36,9 +35,6 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             array_begin, split = file.tell(), opened.split
 
             def first_number_from(position: int) -> int:
-                """Return the index of the first number that begins at or after a byte of the file,
-                or how many there are if none does.
-                """
                 rounded_up = (position - array_begin + dtype.itemsize - 1) // dtype.itemsize
                 return min(max(rounded_up, 0), shape[0])
 

@@ -14,17 +14,13 @@ from batchstat.corpus.files.splits import Split
 from batchstat.corpus.formats.parquet_footer import ColumnChunk, Decoder, column_chunks
 from batchstat.errors import InputError, SourceError
 
-CHUNK_BYTES = 8 << 20
-"""Decoded bytes from which on a chunk is large enough."""
-MOST_RECORDS = 65_536
-"""Limit for the records of a chunk: the default of pyarrow's `iter_batches`."""
+CHUNK_BYTES = 8 << 20  # decoded bytes from which on a chunk is large enough
+MOST_RECORDS = 65_536  # limit for the records of a chunk: the default of pyarrow's `iter_batches`
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
-_END_BYTES = 8
-"""Bytes after the footer: its length, and the magic."""
+_END_BYTES = 8  # bytes after the footer: its length, and the magic
 _SIGNATURE_BYTES = 28
 """Bytes of the signature after an unencrypted footer of a file with encrypted columns."""
-_DICTIONARY_PAGE = 2
-"""Kind of a page in parquet.thrift."""
+_DICTIONARY_PAGE = 2  # kind of a page in parquet.thrift
 _DECODED_BYTES = 256 << 20
 """Memory for the records read at once if each may take as much as the whole dictionary."""
 

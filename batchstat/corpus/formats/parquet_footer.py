@@ -12,8 +12,7 @@ _BYTE_ARRAY, _DELTA_BYTE_ARRAY = 6, 7
 """A type and an encoding of parquet.thrift."""
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 """Kinds of values in Thrift's compact protocol."""
-_LONG_LIST = 15
-"""In the head of a list, says that its size does not fit there, and follows."""
+_LONG_LIST = 15  # in the head of a list, says that its size does not fit there, and follows
 
 
 class ColumnChunk(NamedTuple):

@@ -38,8 +38,7 @@ _LEAST_GROUPS = 3
 """Sentences of a word on each line that tell CoNLL from a table, or from lines that look alike."""
 _IS_TAG = re.compile(r"O|[BIESLUM]-\S+").fullmatch
 _MOSTLY, _NEARLY_ALL = 0.8, 0.95
-_LEAST_ROWS = 5
-"""Lines with equally many tabs that make a table."""
+_LEAST_ROWS = 5  # lines with equally many tabs that make a table
 
 
 def _looks_like(lines: list[str], source: Source) -> str:

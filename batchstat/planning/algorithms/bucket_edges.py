@@ -136,8 +136,7 @@ edges, the last at or above the longest length. A rule may find fewer than were 
 _TRIALS, _STEPS_A_LENGTH = 100, 2
 """Climbs of `equal-cost`, and the most moves in each per distinct length."""
 
-_MOST_CANDIDATES = 1_000
-"""Distinct lengths that `equal-cost` tries as edges."""
+_MOST_CANDIDATES = 1_000  # distinct lengths that `equal-cost` tries as edges
 
 
 def find_edges(

@@ -5,8 +5,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.planning.plan import BatchPlan
 
-_AT_ONCE = 2**18
-"""Samples whose arrays stay in the processor's cache."""
+_AT_ONCE = 2**18  # samples whose arrays stay in the processor's cache
 
 
 def narrow(lengths: Ints) -> Ints:

@@ -55,9 +55,6 @@ class RowRuns:
         end_runs = np.searchsorted(run_edges, end_rows)
 
         def sums_per_row(numbers: Ints) -> Ints:
-            """Return (n_runs,) what a row of each run has of `numbers` (n_placements,): their sum
-            over the placements that cover the run.
-            """
             # Add each number where its placement begins, subtract it where it ends, and sum up from
             # run to run.
             changes = np.zeros(len(run_edges), dtype=np.int64)
@@ -122,9 +119,6 @@ class RowRuns:
         runs = np.minimum(runs, len(self.counts) - 1)
 
         def batch_sums(numbers: Ints) -> Ints:
-            """Return (n_batches,) the sum over the rows of each batch, of which those of run i have
-            numbers[i] each.
-            """
             sums_before_run = offsets_from_sizes(self.counts * numbers)
             # Before each offset, all rows of the runs before, and those of its own run before it.
             # Cumulative sums may wrap around; their differences are still right.

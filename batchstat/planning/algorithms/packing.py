@@ -53,9 +53,6 @@ class Packing(NamedTuple):
         ends, size = self.row + self.rows, self.n_rows + 1
 
         def sums_by_row(numbers: Ints) -> Ints:
-            """Return (n_rows,) the sum of `numbers` (one for each run) over the runs that a row is
-            in.
-            """
             # Add each number at the first row of its run, subtract it after the last, and sum along
             # the rows. `bincount` adds floating point, which is exact here: a bin has only what
             # begins or ends at one row.

@@ -6,8 +6,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Floats, Ints
 
-SWAPS = 8
-"""Exchanges of batches with the slowest rank of a step that are tried."""
+SWAPS = 8  # exchanges of batches with the slowest rank of a step that are tried
 
 
 def meet_in_turns(costs: Floats, world_size: int) -> tuple[Floats, Ints]:

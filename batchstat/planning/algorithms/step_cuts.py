@@ -16,8 +16,7 @@ _SLACK = (1.0, 1.15)
 """Targets tried, as multiples of the least with which the batches suffice. With a larger one the
 last batches are single short samples: what goes beside a very long sample.
 """
-_NEAR = 1 / 32
-"""How near to the least target is near enough where others are tried, too."""
+_NEAR = 1 / 32  # how near to the least target is near enough where others are tried, too
 _EXACT = 512
 """Sums per sample up to which the cheapest cut is searched for among all; a microsecond or two for
 each sample. Above it, batches begin only at every second, third, … sample.
@@ -166,8 +165,7 @@ def cheapest_cuts(steps: SortedSteps, n_batches: int, stride: int) -> Ints:
     return np.concatenate([_cheapest(steps.take(part), n_batches, stride) for part in parts])
 
 
-_ENTRIES = 1 << 18
-"""Numbers in the tables of `_cheapest`, which stay in the processor's cache."""
+_ENTRIES = 1 << 18  # numbers in the tables of `_cheapest`, which stay in the processor's cache
 
 
 def _cheapest(steps: SortedSteps, n_batches: int, stride: int) -> Ints:

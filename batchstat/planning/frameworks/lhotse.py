@@ -16,8 +16,7 @@ from batchstat.planning.strategies.base import Strategy
 _SEEN_FOR_EDGES = 10_000
 """Samples from which lhotse estimates the edges: num_cuts_for_bins_estimate."""
 
-_USUAL_BUCKETS = 10
-"""Buckets for which a rule finds edges where nobody says how many."""
+_USUAL_BUCKETS = 10  # buckets for which a rule finds edges where nobody says how many
 
 
 @described(

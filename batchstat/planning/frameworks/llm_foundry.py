@@ -17,8 +17,7 @@ from batchstat.planning.strategies.packed import check_longest
 _MOST_WAITING = 10_000
 """Rows that may be left over: each sample looks through them, so that more would take hours."""
 
-_Row = tuple[int, list[int]]
-"""The tokens of a row, and its samples."""
+_Row = tuple[int, list[int]]  # the tokens of a row, and its samples
 
 
 @described(

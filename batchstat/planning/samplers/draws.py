@@ -44,8 +44,7 @@ def check_total(samples: int) -> None:
     check_room("the sampler draws", samples, "set fewer")
 
 
-MOST_DRAWN = 10**9
-"""Samples of an epoch: more are a mistyped number."""
+MOST_DRAWN = 10**9  # samples of an epoch: more are a mistyped number
 
 
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:

@@ -60,8 +60,7 @@ def torch_permutation(n: int, seed: int) -> Ints:
     return shuffled
 
 
-_STEP_BITS = 31
-"""Bits of a step in a sort of partners and steps: n is below 2^31."""
+_STEP_BITS = 31  # bits of a step in a sort of partners and steps: n is below 2^31
 
 
 def torch_seeds(count: int, seed: int) -> list[int]:

@@ -24,8 +24,7 @@ LEFTOVERS: Mapping[str, str] = {
     "drop": "It is dropped.",
 }
 
-_USUAL_BUCKETS = 8
-"""Buckets for which a rule finds edges where nobody says how many."""
+_USUAL_BUCKETS = 8  # buckets for which a rule finds edges where nobody says how many
 
 
 @described(

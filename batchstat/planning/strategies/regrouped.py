@@ -45,8 +45,7 @@ class Regrouped(Strategy):
         "no time of its own.",
         None,
     )
-    setup: Strategy
-    """The strategy that `of` names, with its parameters."""
+    setup: Strategy  # the strategy that `of` names, with its parameters
 
     def __post_init__(self) -> None:
         super().__post_init__()

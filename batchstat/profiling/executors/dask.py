@@ -19,8 +19,7 @@ from batchstat.profiling.tasks import CountTask, SplitResult
 from batchstat.profiling.worker import count_split
 from batchstat.storage.shown import full_address, one_line
 
-_LOGGERS = ("distributed", "tornado", "asyncio")
-"""Loggers that Dask writes lost connections to."""
+_LOGGERS = ("distributed", "tornado", "asyncio")  # loggers that Dask writes lost connections to
 # host:port, with tcp:// or tls:// or without; other schemes, such as ws://, may lack the port.
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
 _RETRIES = 2

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from batchstat.corpus.files.splits import Split
 from batchstat.profiling.tasks import CountTask, SplitResult
 
-Submit = Callable[[Split], "Future[SplitResult]"]
-"""Gives a split to a worker."""
+Submit = Callable[[Split], "Future[SplitResult]"]  # gives a split to a worker
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ def threads(workers: int) -> CountingExecutor:
 
     @contextmanager
     def start(task: CountTask) -> Iterator[Submit]:
-        """Start the threads, and end them afterwards."""
         assert task.local is not None
         with _closing(ThreadPoolExecutor(workers)) as pool, task.local.ending():
             yield lambda split: pool.submit(count_split, task, split)

@@ -10,8 +10,7 @@ from typing import Any
 
 from .read_batches import ReadBatch
 
-MOST_DEPTH = 3
-"""Levels of mappings and sequences, one in another, that are looked into."""
+MOST_DEPTH = 3  # levels of mappings and sequences, one in another, that are looked into
 
 _DIGEST_BYTES = 8
 

@@ -71,8 +71,7 @@ class Copies:
         return converted(self._copies, as_array)
 
 
-_streams: dict[int, Any] = {}
-"""The stream for copies of each CUDA device, by its number."""
+_streams: dict[int, Any] = {}  # the stream for copies of each CUDA device, by its number
 
 
 def _stream_of(torch: Any, numbers: WholeNumbers) -> Any:

@@ -32,8 +32,7 @@ _LARGEST_COPY = 4096
 """Tokens of a batch, up to which it is copied and read later. A larger one is read at once: copying
 it would take longer.
 """
-_MOST_OUTPUTS = 4
-"""Outputs of a forward that are watched for a gradient, at most."""
+_MOST_OUTPUTS = 4  # outputs of a forward that are watched for a gradient, at most
 
 
 class Model:

@@ -20,8 +20,7 @@ from .reading import token_ids
 
 # The attribute of an iterator that holds its facts, which so go when the iterator goes.
 _FACTS = "_batchstat"
-_RECENT = 8
-"""Batches, the last handed out, in which a forward's own tensors are looked for."""
+_RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
 _MOST_FETCHED = 1024
 """Batches that were handed out and are not computed yet: more are those of an evaluation."""
 

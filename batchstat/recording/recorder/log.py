@@ -10,10 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-FORMAT = 1
-"""The number of the format, which rises when a key of a line is renamed or removed."""
-PROCESSES = "processes.jsonl"
-"""The file in which every process of a run notes how far it came."""
+FORMAT = 1  # the number of the format, which rises when a key of a line is renamed or removed
+PROCESSES = "processes.jsonl"  # the file in which every process of a run notes how far it came
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND

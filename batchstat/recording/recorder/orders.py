@@ -6,8 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 
-VARIABLE = "BATCHSTAT_RUN"
-"""The environment variable by which the processes of a run get it."""
+VARIABLE = "BATCHSTAT_RUN"  # the environment variable by which the processes of a run get it
 
 
 @dataclass(frozen=True, repr=False)  # which would show the key

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-IGNORED = -100
-"""The label of a token without loss, in torch and transformers."""
+IGNORED = -100  # the label of a token without loss, in torch and transformers
 
-NOTHING = "nothing"
-"""What is said of token ids without any mask."""
+NOTHING = "nothing"  # what is said of token ids without any mask
 
-POSITIONS = "position_ids"
-"""What says which tokens are real where samples begin again in a row."""
+POSITIONS = "position_ids"  # what says which tokens are real where samples begin again in a row
 
 
 class ReadBatch:

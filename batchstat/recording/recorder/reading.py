@@ -16,8 +16,7 @@ from .read_batches import IGNORED, NOTHING, POSITIONS, ReadBatch, is_whole, shap
 GUESS = "a guess"
 """How `ReadBatch.padding_source` begins where padding was guessed by the ends of rows."""
 
-GUESSED = 0.25
-"""Share of the rows that must end in one token before it is taken for padding."""
+GUESSED = 0.25  # share of the rows that must end in one token before it is taken for padding
 _NOT_TOKENS = ("label", "mask", "position", "type_ids", "len", "offset", "_index", "_idx", "target")
 """Parts of the names of arrays that are not token ids. `idx` alone may be: nanoGPT calls its token
 ids so.

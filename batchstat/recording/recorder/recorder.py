@@ -27,10 +27,8 @@ _MOST_SECONDS = 0.25
 """Later batches wait up to this long. To read many in a row takes half the time that each takes
 between the work of training, which fills the caches of the processor.
 """
-_MOST_QUEUED = 256
-"""Batches and ends of steps that may wait, however short the wait is."""
-_MOST_READ = 100_000
-"""Batches that a dry run reads at most: a sampler may draw without an end."""
+_MOST_QUEUED = 256  # batches and ends of steps that may wait, however short the wait is
+_MOST_READ = 100_000  # batches that a dry run reads at most: a sampler may draw without an end
 _STEPS_COMPUTED_IN_DRY_RUN = 3
 """Steps that a dry run lets a loop compute. From them it learns how the loop hands batches to its
 model; the rest of the epoch is only read. A Trainer of transformers computes none.

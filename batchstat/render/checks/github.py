@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
 
-_MOST = 10
-"""Annotations per level that GitHub shows for one step; it silently drops the rest."""
+_MOST = 10  # annotations per level that GitHub shows for one step; it silently drops the rest
 
 
 def check_annotations(checks: Sequence[Check], screen: str) -> str:

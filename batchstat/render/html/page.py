@@ -24,14 +24,11 @@ from batchstat.render.html.blocks import Block
 from batchstat.render.html.what_if import WhatIf
 from batchstat.words import counted
 
-MOST_ENTRIES = 200
-"""Entries of a list that a page holds."""
+MOST_ENTRIES = 200  # entries of a list that a page holds
 
-_MOST_CHARACTERS = 2_000
-"""Characters of a text that a page holds."""
+_MOST_CHARACTERS = 2_000  # characters of a text that a page holds
 
-_MOST_ENCODED = 200_000
-"""Characters of a histogram that a page holds."""
+_MOST_ENCODED = 200_000  # characters of a histogram that a page holds
 
 _ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 """HTML takes the first three for markup, and older JavaScript the last two for line ends."""
@@ -116,8 +113,7 @@ SCRIPTS = (
 )
 """Assets in the order in which a page has them; each script defines one name for those below."""
 
-NOTICE = "D3-LICENSE"
-"""Licences of what d3.js bundles, which every page repeats."""
+NOTICE = "D3-LICENSE"  # licences of what d3.js bundles, which every page repeats
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,12 @@ from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.words import counted
 
-_MARKERS = "osD^vP*X"
-"""Shapes of dots, as matplotlib names them: a sampler has one of its own."""
+_MARKERS = "osD^vP*X"  # shapes of dots, as matplotlib names them: a sampler has one of its own
 _LONG_KEY = 75
 """With more characters than this in all names, a legend has three columns instead of five."""
-_SAME_LINE = 0.005
-"""Lines that differ by less than this are drawn as one."""
-_LABEL_HEIGHT = 0.06
-"""Height of a line of a label, as a share of the axis."""
-_WIDE = 8
-"""A log axis shows factors of which the largest is more than this."""
+_SAME_LINE = 0.005  # lines that differ by less than this are drawn as one
+_LABEL_HEIGHT = 0.06  # height of a line of a label, as a share of the axis
+_WIDE = 8  # a log axis shows factors of which the largest is more than this
 
 
 def balance_plots(report: BalanceReport) -> dict[str, Picture]:

@@ -18,19 +18,14 @@ from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
-_MOST_PANELS = 4
-"""The most strategies that are drawn."""
-_USUAL_BATCHES = 30
-"""Batches of the current setup that are drawn, where they are small."""
+_MOST_PANELS = 4  # the most strategies that are drawn
+_USUAL_BATCHES = 30  # batches of the current setup that are drawn, where they are small
 _FEWEST_ROWS, _MOST_ROWS = 120, 480
 """Between so many rows stand side by side where batches are small."""
-Line = tuple[tuple[float, float], tuple[float, float]]
-"""Both ends of a line: x and y."""
+Line = tuple[tuple[float, float], tuple[float, float]]  # both ends of a line: x and y
 
-_GAP = 0.006
-"""Space between batches, as a share of the width."""
-_DISTINCT = 360
-"""With more rows than this, the lines between samples would cover them."""
+_GAP = 0.006  # space between batches, as a share of the width
+_DISTINCT = 360  # with more rows than this, the lines between samples would cover them
 
 
 def batches_picture(comparison: Comparison) -> Picture:
@@ -163,8 +158,7 @@ def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
     return tallest
 
 
-_MOST_LINES = 40
-"""Lines between the samples of a row: more would hide the samples."""
+_MOST_LINES = 40  # lines between the samples of a row: more would hide the samples
 
 
 def _borders(plan: BatchPlan, batch: int, left: float) -> tuple[list[Line], list[Line]]:

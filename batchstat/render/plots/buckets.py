@@ -21,10 +21,8 @@ _COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])
 """From no padding to the most."""
 _BARS = "#4A5A66"
 """Colour of the histogram."""
-_DARKEST = 0.5
-"""A bucket with this padding has the strongest colour, or the one with the most."""
-_LABEL_WIDTH = 0.044
-"""Space for the label of a bucket, as a share of the axis."""
+_DARKEST = 0.5  # a bucket with this padding has the strongest colour, or the one with the most
+_LABEL_WIDTH = 0.044  # space for the label of a bucket, as a share of the axis
 
 
 def bucket_plots(report: BucketReport) -> dict[str, Picture]:

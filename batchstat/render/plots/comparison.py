@@ -16,8 +16,7 @@ from batchstat.simulation.compare.changes import MOST_LOST
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
-_LABEL_WIDTH = 40
-"""Characters of a line of the name of a strategy."""
+_LABEL_WIDTH = 40  # characters of a line of the name of a strategy
 
 
 def comparison_plots(comparison: Comparison) -> dict[str, Picture]:

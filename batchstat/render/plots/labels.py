@@ -31,16 +31,13 @@ class Box(NamedTuple):
         return is_inside_across and self.bottom >= other.bottom and self.top <= other.top
 
 
-_DOT = 5.0
-"""Half the width of a dot, in points."""
+_DOT = 5.0  # half the width of a dot, in points
 
 _THIN_LINE = {"arrowstyle": "-", "color": style.PALE_GREY, "linewidth": 0.8, "shrinkB": 4}
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 """From a dot to its label: steps to the right and up, in the order in which they are tried."""
-_DISTANCES = (2, 8, 18, 30, 44)
-"""Between a dot and its label, in points."""
-_POINTS = 16
-"""Points of a line that are held against labels."""
+_DISTANCES = (2, 8, 18, 30, 44)  # between a dot and its label, in points
+_POINTS = 16  # points of a line that are held against labels
 
 
 def place_labels(
@@ -62,9 +59,6 @@ def place_labels(
         return label.within(room) and not any(map(label.overlaps, (*dot_boxes, *placed)))
 
     def is_crossed(label: Box, dot: tuple[float, float]) -> bool:
-        """Return whether the line from a dot to its label would cross a dot or an earlier label, or
-        an earlier line would cross the label.
-        """
         # A line begins inside its own dot, and inside dots that lie on that: they are no obstacles.
         center = Box(*dot, *dot)
         obstacles = [*placed, *(each for each in dot_boxes if not center.overlaps(each))]

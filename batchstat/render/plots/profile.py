@@ -18,13 +18,11 @@ from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import percent
 from batchstat.words import counted
 
-_BARS = 40
-"""Number of bars on a linear axis."""
+_BARS = 40  # number of bars on a linear axis
 _EVEN_FROM = 16
 """Four bars per octave have whole edges that are about evenly spaced from this length on."""
 
-_CANDIDATE_WIDTH = 0.068
-"""Space for what a `max_length` truncates, as a share of the axis."""
+_CANDIDATE_WIDTH = 0.068  # space for what a `max_length` truncates, as a share of the axis
 
 _PERCENTILES = ((500, "median"), (900, "p90"), (990, "p99"))
 """The percentiles that are marked, in thousandths, and their names."""

@@ -27,11 +27,9 @@ INK, GREY, PALE_GREY = "#222222", "#6E6E6E", "#C8C8C8"
 SERIES = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, SKY, INK, GREY)
 """Colours of lines and dots of equal rank."""
 
-WIDTH = 9.0
-"""Width of a plot, in inches."""
+WIDTH = 9.0  # width of a plot, in inches
 
-NARROW = 16
-"""A linear axis shows lengths whose longest is less than this times the shortest."""
+NARROW = 16  # a linear axis shows lengths whose longest is less than this times the shortest
 
 _MOST_ROWS, LARGEST, _SMALLEST = 24, 15, 5
 """The most rows of a chart. Where there are more, it shows the 15 largest and the 5 smallest."""
@@ -72,8 +70,7 @@ _METADATA: dict[str, dict[str, None]] = {
 
 _TITLE_SIZE, _SUBTITLE_SIZE = 12.5, 8.5
 """Font sizes, in points."""
-_LINE = 1.35 / 72
-"""Height of a line of text, in inches, per point of its font size."""
+_LINE = 1.35 / 72  # height of a line of text, in inches, per point of its font size
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,7 @@ def _merged_dots(
     ]
 
 
-_TICK_WIDTH = 0.06
-"""Space for the label of a tick, as a share of the axis."""
+_TICK_WIDTH = 0.06  # space for the label of a tick, as a share of the axis
 
 
 def read_ahead_plots(comparison: Comparison) -> dict[str, Picture]:

@@ -15,12 +15,10 @@ from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, K
 from batchstat.simulation.device import Device
 from batchstat.words import counted
 
-_NOTICED_FACTOR = 0.05
-"""A learning rate that scales by less than this from 1 stays as it is."""
+_NOTICED_FACTOR = 0.05  # a learning rate that scales by less than this from 1 stays as it is
 _MUCH_SMALLER = 0.5
 """Batches of less than this times today's tokens: what each takes besides is no longer little."""
-_NOTICED_PEAK = 1.1
-"""A largest batch of more than this times today's is a cost of a change."""
+_NOTICED_PEAK = 1.1  # a largest batch of more than this times today's is a cost of a change
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,8 @@ from batchstat.render.text import class_name, decimal, one_line, percent, span
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.simulation.meters.counts import PlanCounts
 
-_MOST_CLASSES = 12
-"""The most classes that have a column each."""
-_APART = 0.1
-"""A class homogeneity above this is worth a line: batches separate the classes."""
+_MOST_CLASSES = 12  # the most classes that have a column each
+_APART = 0.1  # a class homogeneity above this is worth a line: batches separate the classes
 
 
 def balance_details(report: BalanceReport) -> Iterator[RenderableType]:

@@ -13,8 +13,7 @@ from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.text import batches, percent
 from batchstat.simulation.device_warnings import fixed_excess
 
-_USUAL_WIDTH = 4_096
-"""The width that an estimate is shown for."""
+_USUAL_WIDTH = 4_096  # the width that an estimate is shown for
 
 
 def calibration_screen(calibration: Calibration, path: str) -> RenderableType:

@@ -19,8 +19,7 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 from batchstat.words import counted
 
-_LONGEST_NAME = 28
-"""Characters of a line of the name of a strategy."""
+_LONGEST_NAME = 28  # characters of a line of the name of a strategy
 
 
 def comparison_screen(
@@ -209,8 +208,7 @@ def _most_important(row: StrategyResult, comparison: Comparison) -> str:
     return "needs varlen attention" if row.packs_rows and not changes.current.packs_rows else ""
 
 
-_BALANCED = "°"
-"""Sign behind the name of a row whose batches are balanced over the ranks."""
+_BALANCED = "°"  # sign behind the name of a row whose batches are balanced over the ranks
 
 
 def _legend(comparison: Comparison) -> str:

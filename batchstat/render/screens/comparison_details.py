@@ -19,8 +19,7 @@ from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
 from batchstat.words import counted
 
-_MOST_CLASSES = 20
-"""The most rows of the table of classes."""
+_MOST_CLASSES = 20  # the most rows of the table of classes
 
 
 def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
@@ -93,7 +92,6 @@ def _class_weights(comparison: Comparison) -> Rows:
                 weights_of.setdefault(entry.label, {})[row.label] = entry.weight
 
     def distance_from_one(name: str | None) -> float:
-        """Return how far a class's weights are from 1, at most; 0 where none is known."""
         known = (weight for weight in weights_of[name].values() if weight is not None)
         return max((abs(weight - 1) for weight in known), default=0)
 

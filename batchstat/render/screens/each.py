@@ -9,8 +9,7 @@ from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
 from batchstat.render.text import one_line, percent, tokenizer_name
 from batchstat.simulation.compare.comparison import Comparison
 
-Named = tuple[str, str, Comparison]
-"""The name of a corpus, its results folder, and its comparison."""
+Named = tuple[str, str, Comparison]  # the name of a corpus, its results folder, and its comparison
 
 
 def each_screen(rows: Sequence[Named]) -> RenderableType:

@@ -9,8 +9,7 @@ from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
 from batchstat.words import counted
 
-_LONGEST_NAME = 40
-"""Characters of a line of the name of a strategy."""
+_LONGEST_NAME = 40  # characters of a line of the name of a strategy
 
 
 def loses(new: PlanCounts, current: PlanCounts) -> list[str]:

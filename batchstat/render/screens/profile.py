@@ -14,14 +14,11 @@ from batchstat.render.screens.layout import Line, Pasted, corpus_line, read_word
 from batchstat.render.text import age, class_name, one_line, percent, span, with_share
 from batchstat.words import counted
 
-_LONGEST_BAR = 40
-"""Characters of the longest bar of a histogram, where the terminal is wide enough."""
-_BESIDE_BAR = 48
-"""Width of a row without its bar: a label and its numbers."""
+_LONGEST_BAR = 40  # characters of the longest bar of a histogram, where the terminal is wide enough
+_BESIDE_BAR = 48  # width of a row without its bar: a label and its numbers
 _WORTH_A_FACTOR = 1.1
 """Below this ratio of their samples, the largest and the smallest class are called about equal."""
-_SHOWN_FAILED = 5
-"""Failed splits that are named."""
+_SHOWN_FAILED = 5  # failed splits that are named
 _MOST_CLASSES, _LARGEST, _SMALLEST = 50, 20, 5
 """The most classes that have a row each. Of more, only the 20 largest and the 5 smallest have."""
 _REASONS = {

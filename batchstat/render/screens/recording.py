@@ -12,10 +12,8 @@ from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
 from batchstat.words import counted
 
-_LONGEST_COMMAND = 60
-"""Characters of the recorded command that a screen shows."""
-_NOTHING = 0.01
-"""Less than this share of an epoch is not called saved."""
+_LONGEST_COMMAND = 60  # characters of the recorded command that a screen shows
+_NOTHING = 0.01  # less than this share of an epoch is not called saved
 
 
 def run_source(run: RunFacts) -> Iterator[Line]:

@@ -8,8 +8,7 @@ from rich.text import Text
 from batchstat.render.screens.layout import Line, table
 from batchstat.render.text import one_line
 
-Rows = Sequence[tuple[str, str, str]]
-"""Key, value and where it is set."""
+Rows = Sequence[tuple[str, str, str]]  # key, value and where it is set
 
 
 def settings_screen(checks: Mapping[str, Rows]) -> RenderableType:

@@ -146,7 +146,6 @@ def _draw_epochs(
     is_seen = np.zeros(len(samples), dtype=bool)
 
     def count_classes(codes: Ints) -> Ints:
-        """Return (n_classes,) how often each class occurs; −1 is a sample without a class."""
         return np.bincount(codes[codes >= 0], minlength=len(classes.names))
 
     for epoch in range(basis.epoch, basis.epoch + epochs):

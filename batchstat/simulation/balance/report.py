@@ -18,21 +18,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-BALANCED = 1.05
-"""A class ratio up to this counts as balanced."""
-MOST_COMPUTE = 1.5
-"""A sampler that computes more than this times the tokens of `none` is expensive."""
+BALANCED = 1.05  # a class ratio up to this counts as balanced
+MOST_COMPUTE = 1.5  # a sampler that computes more than this times the tokens of `none` is expensive
 _MOST_EVER = 3.0
 """A sampler that computes more than this times the tokens of `none` is never recommended: with many
 small classes, drawing all of them as often as the largest takes hundreds of epochs.
 """
-LEAST_SEEN = 0.5
-"""A sampler that shows less of the corpus over all epochs is never recommended."""
-AS_MUCH_SEEN = 0.01
-"""Coverages that differ by at most this count as equal."""
+LEAST_SEEN = 0.5  # a sampler that shows less of the corpus over all epochs is never recommended
+AS_MUCH_SEEN = 0.01  # coverages that differ by at most this count as equal
 
-_BY_CHANCE = 4
-"""Standard deviations of a class's draws that count as chance."""
+_BY_CHANCE = 4  # standard deviations of a class's draws that count as chance
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,7 @@ from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.device import Device
 from batchstat.simulation.rows import make_row
 
-_MOST_CANDIDATES = 4096
-"""Distinct lengths that are tried as edges where time is minimised."""
+_MOST_CANDIDATES = 4096  # distinct lengths that are tried as edges where time is minimised
 
 
 @dataclass(frozen=True)

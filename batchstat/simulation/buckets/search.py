@@ -33,14 +33,11 @@ from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
 from batchstat.words import short
 
-NUMBERS = range(2, 17)
-"""Numbers of buckets that are tried."""
+NUMBERS = range(2, 17)  # numbers of buckets that are tried
 
-MOST_LEFT_OUT = 0.1
-"""Short batches are dropped only if that loses at most this share of the tokens."""
+MOST_LEFT_OUT = 0.1  # short batches are dropped only if that loses at most this share of the tokens
 
-_USUAL_BUCKETS = 8
-"""Number of buckets if none is requested and there is no calibration."""
+_USUAL_BUCKETS = 8  # number of buckets if none is requested and there is no calibration
 
 _OPTION_OF_COST = {"model": "model", "time": "calibration"}
 """By costs that depend on more than lengths, the option that gives the rest."""

@@ -31,11 +31,9 @@ from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
 
-MOST_BATCHES = 64
-"""Number of batches that are kept, in whole steps and at least one of these."""
+MOST_BATCHES = 64  # number of batches that are kept, in whole steps and at least one of these
 
-_MOST_SAMPLES = 20_000
-"""Samples that are planned for them; the default `read_ahead` is below that."""
+_MOST_SAMPLES = 20_000  # samples that are planned for them; the default `read_ahead` is below that
 
 
 def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:

@@ -22,14 +22,11 @@ from batchstat.simulation.compare.learning_rate import learning_rate_hint
 from batchstat.simulation.meters.token_weights import EXACT
 from batchstat.simulation.results import StrategyResult
 
-LEAST_SAVED = 0.05
-"""Share of the current compute that a change saves at least."""
+LEAST_SAVED = 0.05  # share of the current compute that a change saves at least
 MOST_LOST = 0.005
 """Share of the corpus that a change may lose, or repeat, beyond what the current setup does."""
-ENOUGH_SAVED = 0.8
-"""Share of what the fastest change saves that one which changes less must save."""
-CLEARLY_FASTER = 1.1
-"""Compute / that of the fastest change, above which that one is named too."""
+ENOUGH_SAVED = 0.8  # share of what the fastest change saves that one which changes less must save
+CLEARLY_FASTER = 1.1  # compute / that of the fastest change, above which that one is named too
 _ABOUT_AS_MANY = 0.01
 """Share of the steps by which those of a change may differ and still count as the same number."""
 
@@ -37,14 +34,11 @@ _ABOUT_AS_MANY = 0.01
 class Keeps(IntEnum):
     """What of the training a change keeps, from the most to the least."""
 
-    EVERY_STEP = 1
-    """The samples of every step, and its gradient."""
+    EVERY_STEP = 1  # the samples of every step, and its gradient
     SIZE_BY_ARGUMENT = 2
     """The batch size and the number of steps; it is an argument of the user's trainer."""
-    SIZE = 3
-    """The batch size and the number of steps; it needs a sampler or lines of code."""
-    NOTHING = 4
-    """None of them."""
+    SIZE = 3  # the batch size and the number of steps; it needs a sampler or lines of code
+    NOTHING = 4  # none of them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,7 +130,6 @@ class Change:
             return False
 
         def decides_samples(request: RowRequest) -> tuple[object, ...]:
-            """Return what decides the samples of a step, beside the kind of strategy."""
             strategy = request.strategy
             return strategy.batch_capacity, strategy.drop_last, *_of_ranks(request)
 
@@ -194,7 +187,6 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
     current_fits = _fits(current, budget)
 
     def rank(changes: Sequence[Change]) -> list[Change]:
-        """Return those that may be recommended and help, those that keep most first."""
         allowed = [change for change in changes if _is_allowed(change, budget)]
         # A setup that does not fit is no measure of what a change must save.
         helpful = [change for change in allowed if not current_fits or change.saves_enough]

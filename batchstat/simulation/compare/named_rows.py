@@ -17,8 +17,7 @@ from batchstat.words import short
 ParsedRow = StrategySpec | tuple[str, Iterable[Any] | GivenBatches]
 """A strategy, or a name and batches of sample numbers."""
 
-Row = str | ParsedRow
-"""The same, where a strategy may be as its user writes it."""
+Row = str | ParsedRow  # the same, where a strategy may be as its user writes it
 
 
 def parse_row(name: str, row: object) -> ParsedRow:

@@ -15,14 +15,11 @@ from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache, make_row
 
-_SIZES = 5
-"""Batch sizes or budgets of each strategy."""
+_SIZES = 5  # batch sizes or budgets of each strategy
 
-_SECONDS = 3.0
-"""Time for all rows on one core, by the rates that the strategies state."""
+_SECONDS = 3.0  # time for all rows on one core, by the rates that the strategies state
 
-_MOST = 200
-"""Rows at most, however fast they are simulated."""
+_MOST = 200  # rows at most, however fast they are simulated
 
 _NEAREST = 2
 """Rows of each strategy beside its own, for which a part of the corpus is drawn if there is no time

@@ -12,8 +12,7 @@ from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 
-MOST_STEPS = 100
-"""Steps that are drawn: the cheapest cut of one of 512 samples takes some 0.1 s."""
+MOST_STEPS = 100  # steps that are drawn: the cheapest cut of one of 512 samples takes some 0.1 s
 
 
 @dataclass(frozen=True)

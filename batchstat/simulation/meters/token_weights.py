@@ -13,11 +13,9 @@ from batchstat.planning.strategies.spec import RowRequest
 EXACT = ("num-items-in-batch", "token-sum", "trl")
 """Losses under which every trained token of a step weighs the same."""
 
-UNKNOWN = "unknown"
-"""Name of a loss that a recorded run does not reveal: it gives no weights."""
+UNKNOWN = "unknown"  # name of a loss that a recorded run does not reveal: it gives no weights
 
-TENTHS = 10
-"""The shortest and the longest of so many equal parts of the samples are compared."""
+TENTHS = 10  # the shortest and the longest of so many equal parts of the samples are compared
 
 
 def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples) -> TrainedCounts:
@@ -118,14 +116,10 @@ def _sum_up(batches: RankBatches, samples: Samples, weights: Floats, groups: Int
     tokens_up_to = np.cumsum(group_tokens[by_weight])
 
     def percentile(percent: int) -> float:
-        """Return the weight of the token at this percentile: the smallest weight that so many
-        percent of the tokens, rounded up, do not exceed.
-        """
         tokens_below = -(-tokens_up_to[-1] * percent // 100)
         return float(weights[by_weight[np.searchsorted(tokens_up_to, tokens_below)]])
 
     def mean(entries: Ints) -> float | None:
-        """Return the mean weight of the trained tokens of entries; None if they have none."""
         tokens = trained[entries].sum()
         return float((entry_weights[entries] * trained[entries]).sum() / tokens) if tokens else None
 

@@ -4,8 +4,7 @@ import gzip
 from importlib.resources import files
 
 NAME = "builtin"
-MAX_LENGTH = 512
-"""Its `model_max_length`, in tokens."""
+MAX_LENGTH = 512  # its `model_max_length`, in tokens
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"

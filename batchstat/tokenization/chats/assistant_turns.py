@@ -24,8 +24,7 @@ from batchstat.tokenization.token_positions import tokens_of
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
 
-_Turns = list[tuple[int, int]]
-"""For each turn, its first character in a text and one past its last."""
+_Turns = list[tuple[int, int]]  # for each turn, its first character in a text and one past its last
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from typing import Any
 from batchstat.corpus.chat import ROLES, Message, TemplateInputs, Tool
 
 TOOLS = "tools"
-_CALLS = ("tool_calls", "function_call")
-"""Fields of a message that hold calls of tools."""
+_CALLS = ("tool_calls", "function_call")  # fields of a message that hold calls of tools
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 """Fields of a message that hold reasoning."""
 _THINK, _THINK_ENDS = "<think>", "</think>"

@@ -17,8 +17,7 @@ from batchstat.tokenization.counting.panics import panics_as_errors
 
 _SHARES = ((8 << 20, 100), (1 << 30, 200))
 """One byte in 100 is checked of blocks in the first 8 MB of a file, one in 200 up to 1 GB."""
-_LAST_SHARE = 800
-"""After that, one byte in 800."""
+_LAST_SHARE = 800  # after that, one byte in 800
 _EXCERPT = 16_384
 """Most characters of a text that are checked; of a longer text, so many at a random position."""
 

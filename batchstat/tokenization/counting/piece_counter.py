@@ -30,13 +30,11 @@ least 256 KB: in less text, pieces repeat less."""
 _MOST_NEW = 0.85
 """Fraction of the bytes of sampled pieces in distinct pieces, above which tokenizing whole texts is
 faster."""
-_JOINED = 500
-"""Pieces that are joined to one text."""
+_JOINED = 500  # pieces that are joined to one text
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64
 """Pieces whose counts are remembered, and the most bytes of one: at most some 300 MB in all."""
-_IN_NO_VOCABULARY = "\U0010fffd"
-"""A character of private use."""
+_IN_NO_VOCABULARY = "\U0010fffd"  # a character of private use
 
 
 class PieceCounter(Shortcut):

@@ -59,8 +59,7 @@ from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
 _WORD = (string.ascii_letters + string.digits).encode()
 _LINE_ENDS = b"\t\n\r"
 _AFTER_WORD = string.punctuation.encode() + _LINE_ENDS
-_CHINESE = bytes(range(0xE5, 0xEA))
-"""First bytes of U+5000 to U+9FFF."""
+_CHINESE = bytes(range(0xE5, 0xEA))  # first bytes of U+5000 to U+9FFF
 _ANY = bytes(range(256))
 
 

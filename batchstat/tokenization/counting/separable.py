@@ -36,10 +36,8 @@ VISIBLE = bytes(range(0x21, 0x7F))
 ALL_BUT_SPACE = bytes(set(range(256)) - {0x20})
 
 _BY_CHARACTER = ("NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Lowercase", "Nmt")
-_SPACES = {"Regex": " {2,}"}
-"""The pattern of runs of spaces."""
-_MARK = "\u2581"
-"""What SentencePiece writes for a space."""
+_SPACES = {"Regex": " {2,}"}  # the pattern of runs of spaces
+_MARK = "\u2581"  # what SentencePiece writes for a space
 _SIGNS_AND_MARKS = "".join(
     chr(code)
     for first, last in (
@@ -51,8 +49,7 @@ _SIGNS_AND_MARKS = "".join(
 )
 """Blocks with all characters that share a grapheme cluster with a space beside them."""
 
-Definition = dict[str, Any]
-"""A component of a tokenizer.json, parsed."""
+Definition = dict[str, Any]  # a component of a tokenizer.json, parsed
 
 
 def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> bytes:

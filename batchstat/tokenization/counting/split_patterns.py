@@ -10,8 +10,7 @@ _SIGNS_AND_SLASHES = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _SPACES
 
 CL100K = f"{_CONTRACTIONS}|{_BEFORE_LETTERS}" + r"\p{L}+|\p{N}{1,3}" + _SIGNS
 """GPT-4, Llama 3, GLM-4, OLMo 2, Phi-4."""
-QWEN2 = f"{_CONTRACTIONS}|{_BEFORE_LETTERS}" + r"\p{L}+|\p{N}" + _SIGNS
-"""Qwen2, Qwen2.5, Qwen3."""
+QWEN2 = f"{_CONTRACTIONS}|{_BEFORE_LETTERS}" + r"\p{L}+|\p{N}" + _SIGNS  # qwen2, Qwen2.5, Qwen3
 QWEN35 = (
     f"{_CONTRACTIONS}|{_BEFORE_LETTERS}"
     + r"[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
@@ -24,8 +23,7 @@ O200K = (
     + _SIGNS_AND_SLASHES
 )
 """GPT-4o, gpt-oss, Llama 4."""
-TEKKEN = f"{_LOWER_END}|{_UPPER_START}" + r"|\p{N}" + _SIGNS_AND_SLASHES
-"""Mistral Nemo and later."""
+TEKKEN = f"{_LOWER_END}|{_UPPER_START}" + r"|\p{N}" + _SIGNS_AND_SLASHES  # mistral Nemo and later
 DEEPSEEK3 = (
     r"\p{N}{1,3}",
     "[一-龥\u3040-ゟ゠-ヿ]+",
@@ -33,5 +31,4 @@ DEEPSEEK3 = (
     r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*" + _SPACES,
 )
 """DeepSeek V3 and R1, one after the other."""
-BLOOM = " ?[^(\\s|[.,!?…。，、।۔،])]+"
-"""BLOOM."""
+BLOOM = " ?[^(\\s|[.,!?…。，、।۔،])]+"  # BLOOM

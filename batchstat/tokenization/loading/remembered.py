@@ -21,8 +21,7 @@ from batchstat.storage.machine import cache_folder
 from batchstat.tokenization.loading.backend import Known
 from batchstat.tokenization.tokenizer import ChatFacts
 
-ENDING = ".tokenizer"
-"""Ending of the files of entries in the cache folder."""
+ENDING = ".tokenizer"  # ending of the files of entries in the cache folder
 
 _LIBRARIES = ("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktoken")
 """Libraries that turn the files of a tokenizer into one."""

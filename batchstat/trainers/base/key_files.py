@@ -10,8 +10,7 @@ from batchstat.storage.addresses import unreadable
 from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.words import short
 
-_MOST_BYTES = 4 << 20
-"""Bytes of a configuration: so many of YAML take some ten seconds to read."""
+_MOST_BYTES = 4 << 20  # bytes of a configuration: so many of YAML take some ten seconds to read
 _MOST_VALUES = 100_000
 """Values of a configuration, those that YAML repeats counted as often as they stand there."""
 

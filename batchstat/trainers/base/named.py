@@ -5,8 +5,7 @@ import os
 from batchstat.planning.strategies.registry import names_strategy
 
 SUFFIXES = (".json", ".yaml", ".yml")
-PICKLE = ".bin"
-"""The ending of training_args.bin, which is not read: a message says so."""
+PICKLE = ".bin"  # the ending of training_args.bin, which is not read: a message says so
 
 
 def names_configuration(current: str) -> bool:

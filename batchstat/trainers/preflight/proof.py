@@ -29,8 +29,7 @@ from batchstat.words import counted
 
 _SEEDS = (42, 0, 1, 2, 3, 1234)
 """Usual seeds, tried beside that of the recorded Trainer, if there was one."""
-_EPOCHS = (0, 1, 2, 3)
-"""Epochs that are tried: a recording may have begun with a later one."""
+_EPOCHS = (0, 1, 2, 3)  # epochs that are tried: a recording may have begun with a later one
 _ChangedPlans = Iterator[tuple[str, RankBatches]]
 """Changes of a setup in words, such as "seed 0", each with the batches that it then plans."""
 
@@ -60,7 +59,6 @@ def prove(setup: CurrentSetup, folder: Path) -> Proof:
     longest = max(max(batch.lengths) for batch in recorded)
 
     def causes_among(plans: _ChangedPlans) -> tuple[str, ...]:
-        """Return the changes, in words, whose plan has exactly the recorded batches."""
         proofs = ((change, _compare(folder, _batches(plan), recorded)) for change, plan in plans)
         return tuple(change for change, proof in proofs if proof.is_equal)
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 _AnyTrainer = TypeVar("_AnyTrainer", bound="Trainer")
 
-STATE_FILE = "batchstat_sampler.json"
-"""File of a checkpoint with the state of the sampler."""
+STATE_FILE = "batchstat_sampler.json"  # file of a checkpoint with the state of the sampler
 
 _LOADER_KEYS = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),

@@ -21,8 +21,7 @@ PACKAGES = {
 }
 """What is bundled and everything that it depends on, each with its version."""
 
-BUNDLER = ("esbuild", "0.28.2")
-"""The program that makes one file of the packages, with its version."""
+BUNDLER = ("esbuild", "0.28.2")  # the program that makes one file of the packages, with its version
 
 ENTRY = """\
 export { ticks } from "d3-array";
