@@ -8,7 +8,6 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
@@ -23,7 +22,7 @@ from batchstat.corpus.chat import NO_INPUTS
 from batchstat.corpus.files.sources import Source, find_sources
 from batchstat.corpus.files.splits import Split, splits_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, SourceError, StorageFullError
+from batchstat.errors import InputError, OptionError, StorageFullError
 from batchstat.lengths.labels import Labels
 from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache
@@ -170,62 +169,44 @@ def sources_of(folder: Path, count: int) -> tuple[Source, ...]:
     return find_sources(sorted(folder.glob("*.txt")))
 
 
-def kill_a_process_once() -> Callable[..., None]:
-    """What ends one of the processes of this one as the kernel does where memory is full, when it
-    is first called.
-    """
-    killed: list[object] = []
-
-    def kill(*_: object) -> None:
-        for process in active_children()[: 1 - len(killed)]:
-            process.kill()
-            killed.append(process)
-
-    return kill
-
-
 @pytest.mark.slow
-def test_a_process_that_is_killed_ends_the_run(run: Command, tmp_path, monkeypatch):
-    """In one line; what was counted is kept, and the next run goes on from there."""
+@pytest.mark.parametrize(
+    ("kept", "more"),
+    [(["--count-cache", "kept"], ", which counts only what is missing"), (["--no-cache"], "")],
+)
+def test_a_process_that_is_killed_ends_the_run(run: Command, tmp_path, monkeypatch, kept, more):
+    """As the kernel does where memory is full: in one line; what was counted is kept."""
     (tmp_path / "many").mkdir()
     for i in range(40):
         (tmp_path / "many" / f"{i:02}.txt").write_text(f"some words of {i}\n" * 5_000)
-    kill, note_done = kill_a_process_once(), ProgressTracker.note_done
+    note_done = ProgressTracker.note_done
 
-    def noting(*given: object, **more: object) -> None:
-        kill()
-        note_done(*given, **more)
+    def noting(*given: object, **named: object) -> None:
+        for process in active_children()[:1]:
+            process.kill()
+        note_done(*given, **named)
 
-    monkeypatch.setattr(ProgressTracker, "note_done", noting)
-    how = ["--executor", "processes", "--workers", 2, "--count-cache", "kept", "--no-plots"]
-    result = run("profile", "many", *how)
+    how = ["--executor", "processes", "--workers", 2, *kept, "--no-plots"]
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressTracker, "note_done", noting)
+        result = run("profile", "many", *how)
     assert result.returncode == 3
     said = [line for line in result.stderr.splitlines() if not line.startswith("counting: ")]
     assert said == [
         "error: a process that counts has died, possibly as memory was full: run again with fewer "
-        "--workers, which counts only what is missing"
+        f"--workers{more}"
     ]
     assert active_children() == []
     assert not (tmp_path / "batchstat-results" / "profile.json").exists()
     before = counts_in(tmp_path / "kept")
-    assert 0 < len(before) < 40
+    assert len(before) < 40
+    assert bool(before) == bool(more)
     result = run("profile", "many", *how)
     assert result.returncode == 0, result.stderr
     after = counts_in(tmp_path / "kept")
-    assert (len(after), before.items() <= after.items()) == (40, True)
+    assert (len(after), before.items() <= after.items()) == (40 if more else 0, True)
     found = read_file(tmp_path / "batchstat-results" / "lengths.parquet")
-    expected = batchstat.profile(sorted((tmp_path / "many").iterdir()))
-    assert found.lengths.tolist() == expected.lengths.tolist()
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_without_a_cache(tmp_path):
-    """Then nothing says that only what is missing is counted."""
-    sources_of(tmp_path, 20)
-    with pytest.raises(InputError, match="has died, .*: run again with fewer workers$"):
-        batchstat.profile(
-            tmp_path, executor="processes", workers=2, on_progress=kill_a_process_once()
-        )
+    assert found.lengths.tolist() == batchstat.profile(tmp_path / "many").lengths.tolist()
 
 
 class MuteError(Exception):
@@ -275,7 +256,6 @@ def stored(change):
     "change",
     [
         lambda found, _: replace(found, lengths=found.lengths + 1),
-        lambda found, _: replace(found, lengths=found.lengths[:0], records=found.records[:0]),
         lambda found, _: replace(
             found, corpus=replace(found.corpus, options=CorpusOptions(strip=True))
         ),
@@ -301,61 +281,51 @@ def test_counts_of_something_else_in_the_cache_are_counted_again(tmp_path, monke
     assert found.labels is None
 
 
-def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
-    """Nobody counts fifty thousand shards to keep none of them."""
-    sources = sources_of(tmp_path, 50)
-    tries = []
+def fill_disk(monkeypatch: pytest.MonkeyPatch, folder: Path, room: int = 0) -> list[str]:
+    """Only so many files fit in a folder any more. Returns the names of all that are tried."""
+    kept, tries = CountCache.write, list[str]()
 
     def write(store: CountCache, name: str, content: bytes) -> None:
-        tries.append(name)
-        if len(set(tries)) > 7:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if content and store.address == str(folder):
+            tries.append(name)
+            if len(set(tries)) > room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         kept(store, name, content)
 
-    kept = CountCache.write
     monkeypatch.setattr(CountCache, "write", write)
     monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
-    options, store = CorpusOptions(), CountCache(str(tmp_path / "splits"))
-    run = RunOptions(workers=2, count_cache=store, allow_partial=True)
-    with pytest.raises(
-        StorageFullError, match=r"counts of .*txt cannot be stored in .*splits: No space"
-    ):
-        build(Corpus(sources, options, load_tokenizer("builtin")), run)
-    assert len(list(store.folder.glob("*.counts"))) == 7
+    return tries
+
+
+def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
+    """Nobody counts fifty thousand files to keep none of them; with room, a run goes on."""
+    sources_of(tmp_path, 50)
+    store = tmp_path / "splits"
+    how = {"workers": 2, "count_cache": store, "allow_partial": True}
+    with monkeypatch.context() as patch:
+        tries = fill_disk(patch, store, room=7)
+        with pytest.raises(
+            StorageFullError, match=r"counts of .*txt cannot be stored in .*splits: No space"
+        ):
+            batchstat.profile(tmp_path / "*.txt", **how)
+    kept = counts_in(store)
+    assert len(kept) == 7
     assert len(set(tries)) <= 7 + 4
     assert max(Counter(tries).values()) == 3
+    assert len(batchstat.profile(tmp_path / "*.txt", **how)) == 50
+    assert kept.items() <= counts_in(store).items()
 
 
-def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
-    sources = sources_of(tmp_path, 5)
-    full, kept = CountCache(str(tmp_path / "cache"), is_optional=True), CountCache.write
-
-    def write(store: CountCache, name: str, content: bytes) -> None:
-        if store == full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        kept(store, name, content)
-
-    monkeypatch.setattr(CountCache, "write", write)
-    monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
-    warned: list[str] = []
-    run = RunOptions(count_cache=full, on_warning=warned.append)
-    found = build(Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), run)
-    assert found.lengths.tolist() == [3] * 5
-    assert len(warned) == 1
-    assert "cache: No space left on device: recounting without the cache" in str(warned[0])
-
-
-def test_standard_input_is_not_counted_again_when_it_is_over(run: Command, tmp_path, monkeypatch):
-    kept, cache = CountCache.write, str(tmp_path / "cache")
-
-    def write(store: CountCache, name: str, content: bytes) -> None:
-        if content and store.address == cache:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        kept(store, name, content)
-
-    monkeypatch.setattr(CountCache, "write", write)
-    monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
-    result = run("profile", "-", "--no-plots", stdin=b"some words\n", BATCHSTAT_CACHE_DIR=cache)
+def test_a_cache_that_is_full_is_done_without(run: Command, tmp_path, monkeypatch):
+    """Standard input is over by then, and is not counted again."""
+    (tmp_path / "a.txt").write_text("some words\n")
+    fill_disk(monkeypatch, tmp_path / "cache")
+    kept = {"BATCHSTAT_CACHE_DIR": str(tmp_path / "cache")}
+    result = run("profile", "a.txt", "--no-plots", **kept)
+    assert result.returncode == 0
+    (warned,) = (line for line in result.stderr.splitlines() if line.startswith("warning: "))
+    assert "cache: No space left on device: recounting without the cache" in warned
+    result = run("profile", "-", "--no-plots", stdin=b"some words\n", **kept)
     assert result.returncode == 3
     assert "error: the counts of standard input cannot be stored in" in result.stderr
     assert "no sample" not in result.stderr
@@ -397,7 +367,7 @@ def test_how_far_it_has_come():
     meter.note_done(0, 100, 1_000, was_cached=True)
     meter.note(splits[1], CountedAmount(4, 40, 400))
     meter.note(splits[1], CountedAmount(6, 60, 600))
-    meter.note(splits[1], CountedAmount(4, 40, 400))  # at another try
+    meter.note(splits[1], CountedAmount(4, 40, 400))  # again, without shortcuts
     meter.note_done(1, 100, 1_000, was_cached=False)
     meter.begin_again()
     meter.note_done(2, 100, 1_000, was_cached=False)
@@ -443,29 +413,27 @@ def test_a_tokenizer_travels(name, two_words, monkeypatch):
 
 
 def test_what_vanishes_before_it_is_counted_is_named(tmp_path):
-    sources = sources_of(tmp_path, 3)
+    corpus = Corpus(sources_of(tmp_path, 3), CorpusOptions(), load_tokenizer("builtin"))
     (tmp_path / "1.txt").unlink()
-    corpus = Corpus(sources, CorpusOptions(), load_tokenizer("builtin"))
     with pytest.raises(InputError, match=r"1 of 3 splits failed.*1\.txt no longer exists"):
-        build(corpus, RunOptions(workers=2))
-    partial = build(corpus, RunOptions(workers=2, allow_partial=True))
+        build(corpus)
+    partial = build(corpus, RunOptions(allow_partial=True))
     assert len(partial) == 2
-    assert not issubclass(InputError, SourceError)
     assert partial.corpus.failed == (f"{tmp_path.as_posix()}/1.txt no longer exists",)
 
 
-def test_an_address_that_nothing_is_installed_for(monkeypatch):
-    monkeypatch.setitem(sys.modules, "upath", None)
-    with pytest.raises(InputError, match=r"pip install '\.\[remote\]' in a clone"):
-        find_sources(["s3://bucket/a.txt"])
-
-
-def test_dask_that_is_not_installed(monkeypatch):
-    from batchstat.profiling.executors.dask import dask
-
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(batchstat.OptionError, match=r"pip install '\.\[dask\]' in a clone"):
-        dask("tcp://head:8786")
+@pytest.mark.parametrize(
+    ("module", "extra", "profiled", "error"),
+    [
+        ("upath", "remote", {"corpus": "s3://bucket/a.txt"}, InputError),
+        ("distributed", "dask", {"executor": "dask", "scheduler": "tcp://head:1"}, OptionError),
+    ],
+)
+def test_what_is_not_installed(tmp_path, monkeypatch, module, extra, profiled, error):
+    sources_of(tmp_path, 1)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(error, match=rf"pip install '\.\[{extra}\]' in a clone"):
+        batchstat.profile(**{"corpus": tmp_path, **profiled})
 
 
 class Wrong:
@@ -485,19 +453,20 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
     # Tests share it, and may have loaded the engine, which would count before the pieces do.
     wrong = {"pieces": Wrong(), "engine": None}
     loaded = replace(builtin, load=lambda: replace(builtin.encoder, **wrong))
-    options, store = CorpusOptions(), CountCache(str(tmp_path / "splits"))
     expected = batchstat.profile(sorted(tmp_path.glob("*.txt"))).lengths.tolist()
-    sources = {name: find_sources([tmp_path / f"{name}.txt"]) for name in "ab"}
-    for name in order:
-        run = RunOptions(count_cache=store, on_warning=lambda _: None)
-        found = build(Corpus(sources[name], options, loaded), run)
-        assert name == "b" or found.lengths.tolist() == [99]
     warned: list[str] = []
-    both = (*sources["a"], *sources["b"])
-    found = build(
-        Corpus(both, options, loaded), RunOptions(count_cache=store, on_warning=warned.append)
-    )
-    assert found.lengths.tolist() == expected
+
+    def counted(*names: str) -> list[int]:
+        warned.clear()
+        sources = find_sources([tmp_path / f"{name}.txt" for name in names])
+        cache = CountCache(str(tmp_path / "splits"))
+        run = RunOptions(count_cache=cache, on_warning=warned.append)
+        return build(Corpus(sources, CorpusOptions(), loaded), run).lengths.tolist()
+
+    for name in order:
+        found = counted(name)
+        assert name == "b" or found == [99]
+    assert counted("a", "b") == expected
     assert "recounting without shortcuts" in str(warned[0])
 
 
@@ -562,5 +531,5 @@ def test_the_library_counts_as_the_command_does(tmp_path):
     assert len(counted.corpus.failed) == 1
     assert seen
     assert seen == sorted(seen)
-    with pytest.raises(batchstat.OptionError, match="unknown executor 'proceses': did you mean"):
+    with pytest.raises(OptionError, match="unknown executor 'proceses': did you mean"):
         batchstat.profile([tmp_path / "0.txt"], executor="proceses")
