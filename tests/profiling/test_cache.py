@@ -10,22 +10,16 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.corpus.files.sources import find_sources
-from batchstat.corpus.files.splits import splits_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.run_options import RunOptions
-from batchstat.profiling.tasks import CountTask, MemoryBudget
-from batchstat.profiling.worker import key_of
-from batchstat.tokenization.loading.load import load_tokenizer
+from batchstat.profiling.tasks import MemoryBudget
 from conftest import SAMPLE_DATA, environment, two_words_definition
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
-
-FILES = ["corpus.txt", "reviews.csv"]
 
 
 @pytest.fixture
@@ -125,9 +119,11 @@ def test_whatever_could_change_a_count_changes_the_key(tmp_path, cache):
     for way in ways:
         assert Counted(texts, cache, **way).bytes == texts.stat().st_size, way
         assert Counted(texts, cache, **way).bytes == 0
-    (tmp_path / "t.json").write_text(two_words_definition().replace(" 1}", " 2}"))
     shutil.copy(texts, tmp_path / "copy.csv")
     assert Counted(tmp_path / "copy.csv", cache, **ways[0]).bytes == texts.stat().st_size
+    definition = two_words_definition().replace('"Whitespace"', '"WhitespaceSplit"')
+    (tmp_path / "t.json").write_text(definition)
+    assert Counted(texts, cache, **ways[-1]).bytes == texts.stat().st_size
 
 
 def test_what_a_bad_record_does_changes_nothing_where_there_is_none(tmp_path, cache):
@@ -142,41 +138,28 @@ def test_what_a_bad_record_does_changes_nothing_where_there_is_none(tmp_path, ca
     assert Counted(bad, cache, on_error="skip").bytes == 0
 
 
-def test_a_tokenizer_of_the_same_name_with_another_definition(tmp_path, cache):
-    texts = tmp_path / "a.txt"
-    texts.write_text("some words\n")
-    (tmp_path / "t.json").write_text(two_words_definition())
-    given = {"tokenizer": str(tmp_path / "t.json")}
-    assert Counted(texts, cache, **given).profile.lengths.tolist() == [2]
-    definition = two_words_definition().replace('"Whitespace"', '"WhitespaceSplit"')
-    (tmp_path / "t.json").write_text(definition)
-    assert Counted(texts, cache, **given).bytes > 0
+def test_a_damaged_entry_is_no_entry(corpus, cache, tmp_path):
+    """Nor is one that is cut short, or that stands under the name of another."""
+    plain = Counted(corpus, cache).profile
+    entries = sorted((tmp_path / "cache").iterdir())
+    one, two, three = (entry.read_bytes() for entry in entries)
 
+    def changed_at(place: int) -> bytes:
+        data = bytearray(one)
+        data[place] ^= 1
+        return bytes(data)
 
-@pytest.mark.slow
-@pytest.mark.parametrize("where", [0, 30, 70, 200, -1, -100])
-def test_a_damaged_entry_is_no_entry(corpus, cache, tmp_path, where):
-    plain = Counted(corpus, cache)
-    for entry in (tmp_path / "cache").iterdir():
-        data = bytearray(entry.read_bytes())
-        data[where] ^= 1
+    for place in (0, 30, 70, 200, -1, -100):
+        entries[0].write_bytes(changed_at(place))
+        found = Counted(corpus, cache)
+        assert found.bytes > 0, place
+        assert_same(found.profile, plain)
+        assert Counted(corpus, cache).bytes == 0  # and the entry is mended
+    for entry, data in zip(entries, (two, one, three[:50]), strict=True):
         entry.write_bytes(data)
     found = Counted(corpus, cache)
     assert found.bytes == size(corpus)
-    assert_same(found.profile, plain.profile)
-    assert Counted(corpus, cache).bytes == 0  # and the entry is mended
-
-
-def test_entries_that_changed_places_or_are_cut_short(corpus, cache, tmp_path):
-    plain = Counted(corpus, cache)
-    one, two, three = sorted((tmp_path / "cache").iterdir())
-    one.rename(tmp_path / "aside")
-    two.rename(one)
-    (tmp_path / "aside").rename(two)
-    three.write_bytes(three.read_bytes()[:50])
-    found = Counted(corpus, cache)
-    assert found.bytes == size(corpus)
-    assert_same(found.profile, plain.profile)
+    assert_same(found.profile, plain)
 
 
 def test_the_folder_has_a_limit_and_keeps_what_was_used_last(tmp_path):
@@ -262,16 +245,6 @@ def test_the_command_line_keeps_counts_unless_told_not_to(corpus, tmp_path, run)
     assert one.pop("created") != two.pop("created")
     assert one == two
     assert {path: path.read_bytes() for path in folder.iterdir()} == stamps
-
-
-def test_the_key_names_all_that_counts(corpus):
-    [split, *_] = splits_of(find_sources([corpus]), CorpusOptions())
-    loaded = load_tokenizer("builtin")
-    cache = CountCache("nowhere")
-    jobs = [CountTask(CorpusOptions(), each, cache, 1) for each in (loaded, loaded, None)]
-    one, same, other = (key_of(split, ("digest",), job) for job in jobs)
-    assert one == same != other
-    assert one != key_of(split, ("another",), jobs[0])
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
