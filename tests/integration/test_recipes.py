@@ -5,10 +5,8 @@ Each test is skipped where its library is not installed.
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,9 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
-from conftest import ROOT, SAMPLE_DATA, environment, needs
+from batchstat import BatchSampler, RankSampler, StreamBatcher
+from conftest import ROOT, SAMPLE_DATA, needs
 from tables import in_pairs
-from warm_python import WarmPython
 
 LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
 SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
@@ -35,38 +32,28 @@ def padded(samples):
     return torch.tensor(rows), torch.tensor([s["labels"] for s in samples])
 
 
-@pytest.mark.torch
-@in_pairs(workers=[0, 2], epoch=[0, 1], strategy=["token-budget", "static", "bucketed"])
-def test_a_loader_pads_as_simulated(workers, epoch, strategy):
-    torch = needs("torch")
-    sampler = BatchSampler(LENGTHS, strategy, **SETTINGS)
-    sampler.set_epoch(epoch)
-    loader = torch.utils.data.DataLoader(
-        TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=workers
-    )
-    counts = batchstat.compare(LENGTHS, strategies=[strategy], epoch=epoch, **SETTINGS)
-    row = counts.strategies[0].counts
-    found = [ids for ids, _ in loader]
-    assert len(found) == len(loader) == row.batches
-    assert sum(ids.numel() for ids in found) == row.total_tokens
-    assert sum(int((ids == 0).sum()) for ids in found) == row.padding_tokens
+def loader_of(sampler, workers=0, library="torch.utils.data", name="DataLoader"):
+    """The loader of a library, which the test is skipped without."""
+    made = getattr(needs(library), name)
+    return made(TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=workers)
+
+
+def stateful_loader_of(sampler, workers):
+    return loader_of(sampler, workers, "torchdata.stateful_dataloader", "StatefulDataLoader")
+
+
+def ids_of(loader) -> list[list[list[int]]]:
+    return [ids.tolist() for ids, _ in loader]
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("stop", [0, 1, 7])
 def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
-    stateful = needs("torchdata.stateful_dataloader")
-
     def loader():
-        return stateful.StatefulDataLoader(
-            TEXTS,
-            batch_sampler=BatchSampler(LENGTHS, **SETTINGS),
-            collate_fn=padded,
-            num_workers=workers,
-        )
+        return stateful_loader_of(BatchSampler(LENGTHS, **SETTINGS), workers)
 
-    whole = [ids.tolist() for ids, _ in loader()]
+    whole = ids_of(loader())
     interrupted = loader()
     running = iter(interrupted)
     for _ in range(stop):
@@ -75,47 +62,33 @@ def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
     del running
     resumed = loader()
     resumed.load_state_dict(state)
-    assert [ids.tolist() for ids, _ in resumed] == whole[stop:]
+    assert ids_of(resumed) == whole[stop:]
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stateful_loader_at_the_end_of_an_epoch(workers):
     """It loads its state only when it is iterated, after the next epoch was chosen."""
-    stateful = needs("torchdata.stateful_dataloader")
-
-    def loader(sampler):
-        return stateful.StatefulDataLoader(
-            TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=workers
-        )
-
     sampler = BatchSampler(LENGTHS, **SETTINGS)
-    made = loader(sampler)
+    made = stateful_loader_of(sampler, workers)
     assert len(list(made)) == len(sampler)
     state = made.state_dict()
     sampler.set_epoch(1)
-    following = [ids.tolist() for ids, _ in made]
+    following = ids_of(made)
     again = BatchSampler(LENGTHS, **SETTINGS)
-    resumed = loader(again)
+    resumed = stateful_loader_of(again, workers)
     resumed.load_state_dict(state)
     again.set_epoch(1)
-    assert [ids.tolist() for ids, _ in resumed] == following
+    assert ids_of(resumed) == following
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("stop", [0, 1, 7])
 def test_the_caller_keeps_what_was_consumed(stop):
     """A loader with workers runs ahead: the caller counts, and the state is of that."""
-    torch = needs("torch")
-
-    def loader(sampler):
-        return torch.utils.data.DataLoader(
-            TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=2
-        )
-
-    whole = [ids.tolist() for ids, _ in loader(BatchSampler(LENGTHS, **SETTINGS))]
+    whole = ids_of(loader_of(BatchSampler(LENGTHS, **SETTINGS)))
     sampler = BatchSampler(LENGTHS, **SETTINGS)
-    running = iter(loader(sampler))
+    running = iter(loader_of(sampler, workers=2))
     for _ in range(stop):
         next(running)
     assert sampler.state_dict()["batches"] > stop
@@ -123,33 +96,7 @@ def test_the_caller_keeps_what_was_consumed(stop):
     del running
     other = BatchSampler(LENGTHS, **SETTINGS)
     other.load_state_dict(state)
-    assert [ids.tolist() for ids, _ in loader(other)] == whole[stop:]
-
-
-@pytest.mark.torch
-def test_weighted_gradients_are_those_of_the_step():
-    """Batches of a step with their weights against all its samples at once, in double precision."""
-    torch = needs("torch")
-    torch.manual_seed(0)
-    model = torch.nn.Linear(1, 1).double()
-
-    def loss_of(records):
-        lengths = torch.tensor(LENGTHS[records], dtype=torch.float64)[:, None]
-        return ((model(lengths) - 3) ** 2).mean()
-
-    for strategy in ("asym", "token-budget"):
-        sampler = BatchSampler(LENGTHS, strategy, gradient_accumulation_steps=2, **SETTINGS)
-        records = []
-        for batch in sampler.batches():
-            (batch.weight * loss_of(batch.records)).backward()
-            records += batch.records
-            if batch.ends_step:
-                found = model.weight.grad.clone()
-                model.zero_grad()
-                loss_of(records).backward()
-                assert torch.allclose(found, model.weight.grad, rtol=1e-12)
-                model.zero_grad()
-                records = []
+    assert ids_of(loader_of(other, workers=2)) == whole[stop:]
 
 
 @pytest.mark.torch
@@ -182,12 +129,9 @@ def test_torch_samplers_over_ranks_do_not_overlap(replacement):
 @pytest.mark.torch
 def test_accelerate_keeps_the_batches():
     accelerate = needs("accelerate")
-    torch = needs("torch")
-    sampler = BatchSampler(LENGTHS, **SETTINGS)
-    loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
-    expected = [ids.tolist() for ids, _ in loader]
-    prepared = accelerate.Accelerator(cpu=True).prepare(loader)
-    assert [ids.tolist() for ids, _ in prepared] == expected
+    loader = loader_of(BatchSampler(LENGTHS, **SETTINGS))
+    expected = ids_of(loader)
+    assert ids_of(accelerate.Accelerator(cpu=True).prepare(loader)) == expected
 
 
 @pytest.mark.torch
@@ -211,128 +155,23 @@ def test_a_packed_plan_through_the_flattening_collator():
 # DistributedDataParallel keeps gloo's threads after destroy_process_group(), and one that still
 # lets go of a tensor aborts an interpreter that is ending (pytorch#179291): so it does not end.
 AT_ONCE = """
-import os
+import os, sys
 sys.stdout.flush()
 os._exit(0)
 """
 
 
-def on_two_ranks(warm_python: WarmPython, code: str, folder: Path) -> list[str]:
-    """What each of two processes prints that meet in a folder."""
-    (script := folder / "script.py").write_text(code + AT_ONCE, encoding="utf-8")
-    return warm_python.run(script, ROOT / "tests", ranks=2)
-
-
-RANK = """
-import os, sys
-import torch, torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integration"]
-from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
-from batchstat import BatchSampler
-
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.manual_seed(0)
-model = DistributedDataParallel(torch.nn.Linear(1, 2).double())
-optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
-labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
-sampler = BatchSampler(LENGTHS, "token-budget", labels=labels, sampler="downsampling",
-                       rank=rank, world_size=2, **SETTINGS)
-shapes = []
-for epoch in range(2):
-    sampler.set_epoch(epoch)
-    loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded,
-                                         num_workers=1)
-    for ids, wanted in loader:
-        shapes.append(list(ids.shape))
-        loss = torch.nn.functional.cross_entropy(model(ids.double().mean(1, keepdim=True)), wanted)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-gathered = [None, None]
-dist.all_gather_object(gathered, shapes)
-weights = [torch.empty_like(model.module.weight) for _ in range(2)]
-dist.all_gather(weights, model.module.weight.detach())
-assert torch.equal(*weights)
-if rank == 0:
-    print(gathered)
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.torch
-def test_two_processes_end_together_on_the_batches_that_were_simulated(warm_python, tmp_path):
-    """DistributedDataParallel over gloo, class-balanced: no hang, and every rank's batches."""
-    needs("torch")
-    ended = on_two_ranks(warm_python, RANK, tmp_path)
-    found = eval(ended[0])  # noqa: S307, a list that this test printed
-    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
-    for rank, shapes in enumerate(found):
-        expected = []
-        for epoch in range(2):
-            sampler = BatchSampler(
-                *(LENGTHS, "token-budget"),
-                labels=labels,
-                sampler="downsampling",
-                rank=rank,
-                world_size=2,
-                **SETTINGS,
-                epoch=epoch,
-            )
-            expected += [[len(batch.rows), batch.width] for batch in sampler.batches()]
-        assert shapes == expected
-    assert len(found[0]) == len(found[1])
-
-
-EVALUATE = """
-import sys
-import torch, torch.distributed as dist
-sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integration"]
-from batchstat import BatchSampler
-
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-right = torch.arange(49) % 3 == 0
-found = []
-# Repeats marked by a mask: every rank takes as many steps, and each sample counts once.
-ranks = {"distribute": "samples", "rank": rank, "world_size": 2}
-sampler = BatchSampler([9] * 49, "static", batch_size=4, **ranks)
-sums = torch.zeros(2)
-for batch in sampler.batches():
-    counts = ~torch.tensor(batch.repeated)
-    sums += torch.stack([(right[batch.records] & counts).sum(), counts.sum()])
-dist.all_reduce(sums)
-found.append(sums.tolist())
-# Uneven ranks, which wait for nobody until the end.
-sampler = BatchSampler([9] * 49, "static", batch_size=4, remainder="uneven", **ranks)
-sums = torch.zeros(2)
-for records in sampler:
-    sums += torch.stack([right[records].sum(), torch.tensor(len(records))])
-dist.all_reduce(sums)
-found.append(sums.tolist())
-if rank == 0:
-    print(found)
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.torch
-def test_an_exact_accuracy_over_ranks(warm_python, tmp_path):
+@pytest.mark.parametrize("remainder", ["repeat", "uneven"])
+def test_an_exact_accuracy_over_ranks(remainder):
     """49 samples on 2 ranks, each of them counted once: by a mask, and by uneven ranks."""
-    needs("torch")
-    ended = on_two_ranks(warm_python, EVALUATE, tmp_path)
-    assert eval(ended[0]) == [[17.0, 49.0], [17.0, 49.0]]  # noqa: S307
-
-
-@pytest.mark.torch
-def test_class_samplers_in_a_loader():
-    torch = needs("torch")
-    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
-    sampler = RankSampler(ClassBalancedSampler(labels), rank=0, world_size=2)
-    loader = torch.utils.data.DataLoader(range(203), sampler=sampler, batch_size=8)
-    seen = torch.cat(list(loader)).tolist()
-    assert seen == list(sampler)
+    right, sums = np.arange(49) % 3 == 0, np.zeros(2)
+    ranks = {"distribute": "samples", "remainder": remainder, "world_size": 2}
+    for rank in range(2):
+        sampler = BatchSampler([9] * 49, "static", batch_size=4, rank=rank, **ranks)
+        for batch in sampler.batches():
+            counts = ~np.array(batch.repeated)
+            sums += (right[batch.records] & counts).sum(), counts.sum()
+    assert sums.tolist() == [17, 49]
 
 
 def batched(source: Any, **more: Any) -> StreamBatcher:
@@ -341,44 +180,44 @@ def batched(source: Any, **more: Any) -> StreamBatcher:
     return StreamBatcher(source, length="input_ids", strategy=spec, tokens_per_batch=256, **more)
 
 
-@pytest.mark.parametrize("stop", [0, 3, 9])
-def test_a_stream_of_datasets_restores_itself(stop):
-    datasets = needs("datasets")
-
-    def stream():
-        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-        return batched(source.shuffle(seed=5, buffer_size=40))
-
-    plain = [sample["input_ids"] for batch in stream() for sample in batch]
-    assert sorted(plain) == sorted(sample["input_ids"] for sample in TEXTS)
-    source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-    settings = {"length": "input_ids", "strategy": "token-budget:read_ahead=32"}
-    settings |= {"tokens_per_batch": 256}
-    whole = list(StreamBatcher(source, **settings))
-    made = StreamBatcher(source, **settings)
-    assert list(islice(iter(made), stop)) == whole[:stop]
-    state = made.state_dict()
-    again = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-    other = StreamBatcher(again, **settings)
-    other.load_state_dict(state)
-    assert list(other) == whole[stop:]
+def of_datasets() -> Any:
+    return needs("datasets").Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("stop", [0, 3, 9])
-def test_a_stream_from_a_stateful_loader_restores_itself(stop):
+def shuffled_datasets() -> Any:
+    return of_datasets().shuffle(seed=5, buffer_size=40)
+
+
+def stateful_loader() -> Any:
     stateful = needs("torchdata.stateful_dataloader")
+    return stateful.StatefulDataLoader(TEXTS, batch_size=None, num_workers=1)
+
+
+@pytest.mark.parametrize("stop", [0, 3, 9, 20])
+@pytest.mark.parametrize(
+    ("source", "more"),
+    [
+        (of_datasets, {}),
+        # Its state leaves the shuffle buffer out: the source is read again, in the same sequence.
+        (shuffled_datasets, {"replay": True}),
+        pytest.param(stateful_loader, {}, marks=pytest.mark.torch),
+    ],
+)
+def test_a_stream_restores_itself(source, more, stop):
+    """Epochs after a resumed one are whole."""
 
     def made():
-        source = stateful.StatefulDataLoader(TEXTS, batch_size=None, num_workers=1)
-        return batched(source)
+        return batched(source(), **more)
 
     whole = list(made())
+    ids = [sample["input_ids"] for batch in whole for sample in batch]
+    assert sorted(ids) == sorted(sample["input_ids"] for sample in TEXTS)
     running = made()
     assert list(islice(iter(running), stop)) == whole[:stop]
     other = made()
     other.load_state_dict(running.state_dict())
     assert list(other) == whole[stop:]
+    assert list(other) == whole
 
 
 def test_lengths_of_a_datasets_column():
@@ -389,124 +228,57 @@ def test_lengths_of_a_datasets_column():
     )
 
 
-def test_batches_of_a_stream_fit_the_budget():
-    source = [{"input_ids": [0] * int(n)} for n in LENGTHS]
-    batches = list(StreamBatcher(source, length="input_ids", tokens_per_batch=256))
-    sizes = [len(batch) * max(len(sample["input_ids"]) for sample in batch) for batch in batches]
-    assert max(sizes) <= 256
-    assert all(a and b for a, b in pairwise(batches))
-
-
-def by_torchrun(script: Path) -> str:
-    """What two processes of a script print."""
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    trained = subprocess.run(
-        [sys.executable, *launch, script],
-        cwd=script.parent,
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES=""),
-        timeout=300,
-    )
-    assert trained.returncode == 0, trained.stderr
-    return trained.stdout
-
-
-# A script that trains, with the lines to paste where {lines} stands.
-SCRIPT = """
-import os, sys
+# A loop around the printed lines.
+LOOP = """
 from contextlib import nullcontext
 import torch
 from torch.nn.parallel import DistributedDataParallel
-import batchstat
-
-dataset = batchstat.read_samples("batchstat-results/lengths.parquet")
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
-        self.seen = []
-
-    def forward(self, size):
-        self.seen.append(len(size))
-        return {{"loss": self.layer(size / 1000).mean()}}
 
 def collate(samples):
-    return {{"size": torch.tensor([[float(len(each["text"]))] for each in samples])}}
+    return torch.tensor(samples)[:, None]
 
-model = Model()
-{before}
+dataset = [1.0] * 100
+{begin}
 {lines}
-{after}
-print(f"rank {{sampler.rank}}: {{len(sampler)}} batches, {{model.seen}};")
-sys.stdout.flush()
-os._exit(0)
-"""
-LOOP = """
-wrapped = DistributedDataParallel(model)
+model = DistributedDataParallel(torch.nn.Linear(1, 1))
+seen = []
 for inputs, batch in zip(loader, sampler.batches(), strict=True):
-    with nullcontext() if batch.ends_step else wrapped.no_sync():
-        (wrapped(**inputs)["loss"] * batch.weight).backward()
+    seen.append(len(inputs))
+    with nullcontext() if batch.ends_step else model.no_sync():
+        (model(inputs).mean() * batch.weight).backward()
+print(seen)
 """
-IN_SCRIPT = {
-    "torch": ("torch.distributed.init_process_group('gloo')", LOOP),
-    "accelerate": (
-        "from accelerate import Accelerator\naccelerator = Accelerator(cpu=True)",
-        LOOP,
-    ),
-    "trainer": (
-        """
-from transformers import Trainer, TrainingArguments
-arguments = TrainingArguments("trained", num_train_epochs=1, gradient_accumulation_steps=2,
-                              report_to=[], save_strategy="no", use_cpu=True,
-                              remove_unused_columns=False)
-trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collate)
-""",
-        "assert trainer.state.global_step == -(-len(sampler) // 2)",
-    ),
-}
-
-
-ON_TWO = {
-    "token-budget": {"tokens_per_batch": 2048, "gradient_accumulation_steps": 2},
-    "asym": {"batch_size": 7},  # gives ranks unlike numbers of batches in a step
-}
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("framework", "strategy"),
+    ("framework", "begin"),
     [
-        ("torch", "token-budget"),
-        ("torch", "asym"),
-        ("accelerate", "asym"),
-        ("trainer", "token-budget"),
+        ("torch", "torch.distributed.init_process_group('gloo')"),
+        ("accelerate", "from accelerate import Accelerator\naccelerator = Accelerator(cpu=True)"),
     ],
 )
-def test_a_recipe_on_two_processes(run, warm_python, tmp_path, framework, strategy):
-    """Each computes its own batches, which compare counts, and both end."""
+def test_a_recipe_on_two_processes(run, warm_python, tmp_path, framework, begin):
+    """Each computes its own batches, which compare counts, and both end: also with a strategy that
+    gives ranks unlike numbers of batches in a step.
+    """
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "some.txt").write_text("".join(lines[:100]), encoding="utf-8")
     assert run("profile", "some.txt", "--no-plots").returncode == 0
-    settings = {**ON_TWO[strategy], "world_size": 2}
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
-    options += ["--strategy", strategy]
+    options = ["--strategy", "asym", "--batch-size", 7, "--world-size", 2]
     printed = run("recipe", framework, *options)
     assert printed.returncode == 0, printed.stderr
-    before, after = IN_SCRIPT[framework]
-    text = SCRIPT.format(before=before, lines=printed.stdout, after=after)
+    text = LOOP.format(begin=begin, lines=printed.stdout) + AT_ONCE
     (script := tmp_path / "train.py").write_text(text, encoding="utf-8")
-    is_launched = (framework, strategy) == ("torch", "token-budget")  # by torchrun itself, once
-    ended = by_torchrun(script) if is_launched else "".join(warm_python.run(script, ranks=2))
+    ended = warm_python.run(script, ranks=2)
     compared = json.loads(run("compare", *options, "--no-plots", "--json").stdout)
+    results = tmp_path / "batchstat-results" / "lengths.parquet"
     total = 0
     for rank in range(2):
-        results = tmp_path / "batchstat-results" / "lengths.parquet"
-        sampler = BatchSampler(results, strategy, rank=rank, **settings)
+        sampler = BatchSampler(results, "asym", rank=rank, batch_size=7, world_size=2)
         sizes = [len(batch.records) for batch in sampler.batches()]
-        assert f"rank {rank}: {len(sampler)} batches, {sizes};" in ended
-        total += len(sampler)
+        assert json.loads(ended[rank]) == sizes
+        total += len(sizes)
     assert total == compared["strategies"][-1]["batches"]
 
 
@@ -524,49 +296,14 @@ def test_the_trained_ranges_of_samples_are_those_of_the_plan(strategy):
         assert trained == batch.trained_tokens > 0
 
 
-@pytest.mark.parametrize("stop", [5, 20])
-def test_a_shuffled_stream_of_datasets_is_resumed_by_replay(stop):
-    """Its state leaves the shuffle buffer out: the source is read again, in the same sequence."""
-    datasets = needs("datasets")
-
-    def made():
-        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-        return batched(source.shuffle(seed=5, buffer_size=40), replay=True)
-
-    whole = list(made())
-    running = made()
-    assert list(islice(iter(running), stop)) == whole[:stop]
-    other = made()
-    other.load_state_dict(running.state_dict())
-    assert list(other) == whole[stop:]
-    assert list(other) == whole
-
-
-def test_epochs_after_a_resumed_one_of_datasets_are_whole():
-    datasets = needs("datasets")
-
-    def made():
-        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-        return batched(source)
-
-    whole = list(made())
-    running = made()
-    list(islice(iter(running), 15))
-    other = made()
-    other.load_state_dict(running.state_dict())
-    assert list(other) == whole[15:]
-    assert list(other) == whole
-
-
 @pytest.mark.torch
 @in_pairs(
     balance=["none", "upsampling"],
-    strategy=["token-budget", "hf-group-by-length", "fairseq"],
+    strategy=["token-budget", "hf-group-by-length", "fairseq", "static", "bucketed"],
     order=["shuffled", "blocks"],
 )
 def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
     """Padding, batches, repeats and sequence counted in real loaders, over two epochs."""
-    torch = needs("torch")
     labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
     settings = SETTINGS | {"sampler": balance, "order": order, "gradient_accumulation_steps": 2}
     for epoch in range(2):
@@ -580,9 +317,8 @@ def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
                 LENGTHS, strategy, labels=labels, rank=rank, world_size=3, **settings
             )
             sampler.set_epoch(epoch)
-            loader = torch.utils.data.DataLoader(
-                TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=rank % 2
-            )
+            loader = loader_of(sampler, workers=rank % 2)
+            assert len(loader) == len(sampler)
             for (ids, _), batch in zip(loader, sampler.batches(), strict=True):
                 assert [int(n) for n in (ids != 0).sum(1)] == batch.stops
                 numel, padding = numel + ids.numel(), padding + int((ids == 0).sum())
@@ -626,7 +362,8 @@ dist.destroy_process_group()
 def test_uneven_ranks_join(warm_python, tmp_path):
     """torch's Join: every sample once, a rank with a batch less waits for nobody."""
     needs("torch")
-    ended = on_two_ranks(warm_python, JOIN, tmp_path)
+    (script := tmp_path / "script.py").write_text(JOIN + AT_ONCE, encoding="utf-8")
+    ended = warm_python.run(script, ROOT / "tests", ranks=2)
     (batches_0, seen_0), (batches_1, seen_1) = eval(ended[0])  # noqa: S307
     assert (batches_0, seen_0 + seen_1) == (batches_1 + 1, 203)
 
@@ -779,7 +516,7 @@ def compared_in(run, *options):
 
 
 def test_a_recipe_is_for_what_compare_recommends(run, tmp_path):
-    """The sampler it prints plans the batches of the row, under the settings of the comparison."""
+    """Under the settings of the comparison, with what it means for the learning rate."""
     rows = ["--strategy", "static:batch_size=4", "--strategy", "token-budget:read_ahead=50"]
     options = ["--max-length", 300, "--tokens-per-batch", 2000, "--seed", 5, "--world-size", 2]
     compared_in(run, *rows, *options)
@@ -790,31 +527,14 @@ def test_a_recipe_is_for_what_compare_recommends(run, tmp_path):
     compared = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
     static, best = compared["strategies"]
     text = printed.stdout
-    call = text[text.index("sampler = ") : text.index("loader = ")]
-    here = Path.cwd()
-    os.chdir(tmp_path)
-    try:
-        names = {"BatchSampler": BatchSampler, "rank": 0, "world_size": 2}
-        exec(call, names)  # noqa: S102
-    finally:
-        os.chdir(here)
-    sizes = [len(batch.records) for batch in names["sampler"].batches()]
-    assert 2 * len(sizes) == best["batches"]
+    settings = ("tokens_per_batch=2000", "max_length=300", "seed=5")
+    assert all(each in text for each in ('"token-budget:read_ahead=50"', *settings))
     ratio = best["samples"] / best["steps"] / (static["samples"] / static["steps"])
     assert compared["learning_rate"]["batch_ratio"] == pytest.approx(ratio)
     said = " ".join(line.removeprefix("# ") for line in text.splitlines()[:4])
     assert f"{ratio:.3g} times the samples of static:batch_size=4" in said
     assert f"by {ratio:.3g} (linear" in said
     assert f"by {ratio**0.5:.3g} (square root" in said
-
-
-def test_a_named_strategy_is_taken_before_a_recommendation(run):
-    compared_in(run, "--strategy", "bucketed", "--batch-size", 3)
-    printed = run("recipe", "--strategy", "static")
-    assert printed.stderr == ""
-    assert "batch_size=3" not in printed.stdout
-    assert "Recommended by" not in printed.stdout
-    assert '"static"' in printed.stdout
 
 
 def test_options_that_agree_with_a_comparison_keep_its_recommendation(run):
@@ -834,6 +554,11 @@ def test_options_that_agree_with_a_comparison_keep_its_recommendation(run):
     assert '"bucketed"' in other.stdout
     assert "read_ahead=70" in other.stdout
     assert "Recommended by" not in other.stdout
+    named = run("recipe", "--strategy", "static")  # it is taken, and nothing of the comparison
+    assert named.stderr == ""
+    assert '"static"' in named.stdout
+    assert "tokens_per_batch=4096" not in named.stdout
+    assert "Recommended by" not in named.stdout
 
 
 def test_settings_of_the_configuration_are_those_of_the_comparison(run, tmp_path):
