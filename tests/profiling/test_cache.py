@@ -195,17 +195,11 @@ def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path, run):
 def test_several_processes_at_once(corpus, tmp_path):
     """Also while entries are removed all the time: whole results, no error."""
     program = (
-        "import sys\n"
-        "from batchstat.corpus.options import CorpusOptions\n"
-        "from batchstat.profiling.build import build\n"
+        "import sys, batchstat\n"
         "from batchstat.profiling.cache import CountCache\n"
-        "from batchstat.profiling.inputs import open_corpus\n"
-        "from batchstat.profiling.run_options import RunOptions\n"
-        "from batchstat.tokenization.loading.load import load_tokenizer\n"
-        "cache, loaded = CountCache(sys.argv[2]), load_tokenizer('builtin')\n"
+        "cache = CountCache(sys.argv[2])\n"
         "for _ in range(15):\n"
-        "    corpus = open_corpus([sys.argv[1]], CorpusOptions(), loaded, None)\n"
-        "    found = build(corpus, RunOptions(count_cache=cache))\n"
+        "    found = batchstat.profile(sys.argv[1], count_cache=cache)\n"
         "    cache.make_room(8000)\n"
         "    print(int(found.lengths.sum()), len(found))\n"
     )

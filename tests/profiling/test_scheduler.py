@@ -126,25 +126,16 @@ def test_an_empty_shard_is_left_out_only_where_that_is_asked_for(run: Command, t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--executor", "spark"], "unknown executor 'spark'"),
-        (["--executor", "dask"], "needs a scheduler: pass --scheduler"),
-        (["--scheduler", "tcp://x:1"], "--scheduler needs --executor dask"),
-        (
-            ["--executor", "dask", "--scheduler", "tcp://x:1", "--workers", "2"],
-            "does not apply to --executor dask",
-        ),
-        (
-            ["--executor", "dask", "--scheduler", "head"],
-            "scheduler=head: must be an address with a",
-        ),
-        (
-            ["--executor", "dask", "--scheduler", "tcp://head"],
-            "with a port, such as tcp://head:8786",
-        ),
+        ("--executor spark", "unknown executor 'spark'"),
+        ("--executor dask", "needs a scheduler: pass --scheduler"),
+        ("--scheduler tcp://x:1", "--scheduler needs --executor dask"),
+        ("--executor dask --scheduler tcp://x:1 --workers 2", "does not apply to --executor dask"),
+        ("--executor dask --scheduler head", "scheduler=head: must be an address with a"),
+        ("--executor dask --scheduler tcp://head", "with a port, such as tcp://head:8786"),
     ],
 )
 def test_executors_that_cannot_be(run: Command, shards, options, message):
-    result = run("profile", shards, *options)
+    result = run("profile", shards, *options.split())
     assert result.returncode == 2
     assert message in result.stderr
 
