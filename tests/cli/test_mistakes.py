@@ -267,6 +267,7 @@ INPUTS: list[tuple[dict[str, Content], str, str]] = [
     (CSV | {f"{RESULTS}/plots": "x"}, "profile a.csv", f"{RESULTS}/plots cannot be written: it is"),
     ({"a.txt": "a\n", "t/x.md": "x"}, "profile a.txt --tokenizer t", "the folder has no tokenizer"),
     (BROKEN, "profile a.txt --tokenizer t", "'t' cannot be loaded: tokenizer.json is malformed"),
+    ({"a.txt": "a", "t.json": "{}"}, "profile a.txt --tokenizer t.json", "'t.json' cannot be load"),
     (OWN, "profile a.txt --tokenizer own", "it requires trust_remote_code, which batchstat never"),
     (WORDS, "profile a.txt --tokenizer two.json", "a.txt, line 2: tokenizer 'two.json' cannot cou"),
     # Told before a tokenizer is loaded, which may take seconds, and which is not there

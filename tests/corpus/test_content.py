@@ -70,19 +70,13 @@ def test_sharegpt_is_the_same_chat():
     ("chat", "message"),
     [
         ("text", "not a list of messages"),
-        (None, "not a list of messages"),
         ([], "no message"),
         (["hi"], "message 0 is not an object"),
-        (
-            [{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}],
-            "unknown role 'wizard'",
-        ),
         (
             [{"role": "human", "content": "a"}],
             "unknown role 'human' .*with from and value as keys, human is user",
         ),
         ([{"content": "a"}], "unknown role None"),
-        ([{"role": "user"}], "message 0 has no content"),
         ([{"role": "user", "content": None}], "message 0 has no content"),
         ([{"role": "user", "content": 5}], "content that is not text"),
         ([{"role": "user", "content": [{"type": "image"}]}], "content that is not text"),
@@ -220,9 +214,6 @@ def test_without_a_format_settings_are_not_read(tmp_path):
         batchstat.CorpusOptions(text_column=("m",), chat_format="openai")
 
 
-CALL = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}
-
-
 FUNCTION = {"name": "f", "arguments": "{}"}
 CALLS = [{"tool_calls": [{"type": "function", "function": FUNCTION}]}, {"function_call": FUNCTION}]
 TEMPLATES = {
@@ -275,34 +266,6 @@ def test_a_template_that_raises_names_the_record(tmp_path):
     assert profile.corpus.skipped["not_counted"] == 1
 
 
-def test_the_template_is_part_of_the_digest(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
-    (tmp_path / "t.jinja").write_text("x")
-    options = [{}, {"chat_template": tmp_path / "t.jinja"}]
-    digests = {batchstat.profile(path, messages_column="m", **o).tokenizer.digest for o in options}
-    (tmp_path / "a.txt").write_text("a\n")
-    digests.add(batchstat.profile(tmp_path / "a.txt").tokenizer.digest)
-    assert len(digests) == 3
-
-
-def test_special_tokens_that_a_template_may_write_are_part_of_the_digest(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "some words"}]}])
-    definition, digests = two_words_definition(), set()
-    for number, special in enumerate([{}, {"bos_token": "<|begin|>"}]):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "tokenizer.json").write_text(definition)
-        settings = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "chat_template": "{{ bos_token }}{{ messages[0].content }}",
-            **special,
-        }
-        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-        made = batchstat.profile(path, messages_column="m", tokenizer=str(folder))
-        digests.add(made.tokenizer.digest)
-    assert len(digests) == 2
-
-
 def test_a_tokenizer_without_a_template_is_said(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
     (tmp_path / "tokenizer.json").write_text(two_words_definition())
@@ -310,8 +273,6 @@ def test_a_tokenizer_without_a_template_is_said(tmp_path):
         batchstat.profile(path, messages_column="m", tokenizer=str(tmp_path / "tokenizer.json"))
     with pytest.raises(batchstat.OptionError, match="chat_template needs a messages_column"):
         batchstat.profile(path, chat_template="t.jinja")
-    with pytest.raises(batchstat.InputError, match="no such file: chat template nowhere.jinja"):
-        batchstat.profile(path, messages_column="m", chat_template="nowhere.jinja")
 
 
 @pytest.mark.slow
@@ -340,15 +301,6 @@ def test_a_pair_is_tokenized_as_a_pair(folder, pairs):
     profile = batchstat.profile(path, text_column=["a", "b"])
     expected = [len(BACKEND.encode("x" + a, b).ids) for a, b in pairs]
     assert profile.lengths.tolist() == expected
-
-
-def test_pairs_have_the_special_tokens_of_pairs(real_data, tmp_path):
-    path = write_jsonl(
-        tmp_path / "pairs.jsonl", [{"a": "one two", "b": "three"}, {"a": " ", "b": "x"}]
-    )
-    bert = str(real_data / "tokenizers" / "bert-base-cased")
-    profile = batchstat.profile(path, text_column=["a", "b"], tokenizer=bert)
-    assert profile.lengths.tolist() == [6, 4]
 
 
 def test_a_pair_is_blank_only_where_both_are(tmp_path):
@@ -390,13 +342,9 @@ def test_a_first_record_without_a_text_is_one_record(tmp_path):
     assert batchstat.profile(tmp_path / "a.jsonl", on_error="skip").records.tolist() == [1]
 
 
-def test_arrays_of_other_machines_and_archives(tmp_path):
+def test_arrays_of_other_machines(tmp_path):
     np.save(tmp_path / "a.npy", np.array([3, 500], dtype=">i4"))
     assert batchstat.profile(tmp_path / "a.npy").lengths.tolist() == [3, 500]
-    np.savez(tmp_path / "b.npz", np.array([3, 5]))
-    (tmp_path / "b.npz").rename(tmp_path / "b.npy")
-    with pytest.raises(batchstat.InputError, match="is a zip archive, as of Office, NumPy"):
-        batchstat.profile(tmp_path / "b.npy")
     with pytest.raises(batchstat.OptionError, match="tokenizer is for texts, but a .npy file"):
         batchstat.profile(tmp_path / "a.npy", tokenizer="builtin")
 
@@ -408,15 +356,17 @@ def test_a_profile_of_lengths_is_reused(run, tmp_path):
     assert "profile.json" not in run("compare", "a.npy", "--no-plots").stderr
 
 
-def test_special_tokens_of_a_pair(tmp_path, real_data):
-    (tmp_path / "a.csv").write_text("a,b\nx,y\n")
-    for name, number in (("bert-base-cased", 3), ("t5-base", 2), ("gpt2", 0)):
-        made = batchstat.profile(
-            tmp_path / "a.csv",
-            text_column=["a", "b"],
-            tokenizer=str(real_data / "tokenizers" / name),
-        )
-        assert made.tokenizer.special_tokens_per_sample == number
+@in_turn(
+    ("name", "special", "lengths"),
+    [("bert-base-cased", 3, [6, 4]), ("t5-base", 2, [6, 5]), ("gpt2", 0, [3, 2])],
+)
+def test_pairs_have_the_special_tokens_of_pairs(tmp_path, real_data, name, special, lengths):
+    rows = [{"a": "one two", "b": "three"}, {"a": " ", "b": "x"}]
+    path = write_jsonl(tmp_path / "pairs.jsonl", rows)
+    tokenizer = str(real_data / "tokenizers" / name)
+    made = batchstat.profile(path, text_column=["a", "b"], tokenizer=tokenizer)
+    assert made.tokenizer.special_tokens_per_sample == special
+    assert made.lengths.tolist() == lengths
 
 
 def test_objects_that_hold_themselves_are_one_line():

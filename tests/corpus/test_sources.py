@@ -24,6 +24,7 @@ from batchstat.corpus.files.digests import digest_of
 from batchstat.corpus.files.sources import find_sources
 from batchstat.corpus.options import CorpusOptions
 from conftest import needs, reader_of
+from tables import in_turn
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
@@ -230,25 +231,20 @@ def test_standard_input_is_read_once():
         find_sources(["-", "-"])
 
 
-def test_a_file_that_changes_while_it_is_read(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"some words\n" * 2_000_000)
-    reader = reader_of(path, CorpusOptions())
-    blocks = reader.blocks()
-    next(blocks)
-    with path.open("r+b") as file:
-        file.truncate(9_000_000)
-    with pytest.raises(InputError, match="changed while it was being read"):
-        list(blocks)
-
-
-def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path):
+@in_turn(
+    ("happens", "said"),
+    [
+        (lambda path: os.truncate(path, 9_000_000), "changed while it was being read"),
+        (Path.unlink, "no longer exists"),
+    ],
+)
+def test_a_file_that_changes_while_it_is_read(tmp_path, happens, said):
     path = tmp_path / "a.txt"
     path.write_bytes(b"some words\n" * 2_000_000)
     blocks = reader_of(path, CorpusOptions()).blocks()
     next(blocks)
-    path.unlink()
-    with pytest.raises(InputError, match="no longer exists"):
+    happens(path)
+    with pytest.raises(InputError, match=said):
         list(blocks)
 
 

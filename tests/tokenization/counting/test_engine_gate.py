@@ -105,16 +105,15 @@ def tried(seed: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seeds", [range(first, 14, 2) for first in range(2)], ids=str)
+RANDOM = [
+    *(range(first, 14, 2) for first in range(2)),
+    # One in 24 of a thousand: all of them, and 1,800 more, were tried once.
+    *(pytest.param(range(i, 1000, 96), marks=pytest.mark.slow) for i in range(40, 136, 24)),
+]
+
+
+@pytest.mark.parametrize("seeds", RANDOM, ids=str)
 def test_random_tokenizers(seeds):
-    assert sum(map(tried, seeds)) > len(seeds) / 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(40, 136, 24))
-def test_many_random_tokenizers(first):
-    """One in 24 of a thousand: all of them, and 1,800 more, were tried once."""
-    seeds = range(first, 1000, 96)
     assert sum(map(tried, seeds)) > len(seeds) / 2
 
 
@@ -177,20 +176,6 @@ def test_plain_tokens_of_raw_text_may_share_spaces_with_others(seed):
     parts = [*runs, *plain, *(each[1:] for each in plain), " ", "\n", "x", "###", " the", "e\u0301"]
     texts = ["".join(rng.choices(parts, k=rng.randrange(8))) for _ in range(300)]
     assert_equal_counts(tokenizer, texts)
-
-
-def test_tokens_that_may_claim_the_same_space_are_refused():
-    """The engine is wrong for some of them."""
-    run = AddedToken("   ", normalized=True)
-    for other in (
-        AddedToken("two words", normalized=False, rstrip=True),
-        AddedToken("\n\n", normalized=False, single_word=True),
-    ):
-        tokenizer = trained(*FAMILIES["gpt-neox, olmo"], size=400)
-        tokenizer.add_tokens([run])
-        assert engine_admits(tokenizer)
-        tokenizer.add_tokens([other])
-        assert not engine_admits(tokenizer)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -320,28 +305,28 @@ def test_what_was_not_found_equal_is_excluded(edit):
     assert not engine_admits(edited("qwen2, qwen3", EXCLUDED[edit]))
 
 
+RUN, WORD = AddedToken("   ", normalized=True), AddedToken("-", single_word=True, normalized=True)
+
+
 @pytest.mark.parametrize(
-    ("content", "flags"),
+    ("name", "admitted", "token"),
     [
-        ("   ", {"lstrip": True}),
-        ("\n\n", {"rstrip": True}),
-        ("<extra>", {"lstrip": True, "single_word": True}),
+        ("gpt2, roberta", [], AddedToken("   ", lstrip=True)),
+        ("gpt2, roberta", [], AddedToken("\n\n", rstrip=True)),
+        ("gpt2, roberta", [], AddedToken("<extra>", lstrip=True, single_word=True)),
+        # Tokens that may claim the same space: the engine is wrong for some of them.
+        ("gpt-neox, olmo", [RUN], AddedToken("two words", normalized=False, rstrip=True)),
+        ("gpt-neox, olmo", [RUN], AddedToken("\n\n", normalized=False, single_word=True)),
+        # tokenizers looks for whole words in what is left beside the tokens of raw text, the engine
+        # in all of the text: of `12-.`, it counts 2 tokens for 3.
+        ("gpt2, roberta", [WORD], AddedToken("12", normalized=False, special=True)),
     ],
 )
-def test_added_tokens_that_are_excluded(content, flags):
-    tokenizer = trained(*FAMILIES["gpt2, roberta"])
-    tokenizer.add_tokens([AddedToken(content, **flags)])
-    assert not engine_admits(tokenizer)
-
-
-def test_whole_words_beside_tokens_of_raw_text_are_excluded():
-    """tokenizers looks for them in what is left beside the others, the engine in all of the text:
-    of `12-.`, it counts 2 tokens for 3.
-    """
-    tokenizer = trained(*FAMILIES["gpt2, roberta"])
-    tokenizer.add_tokens([AddedToken("-", single_word=True, normalized=True)])
+def test_added_tokens_that_are_excluded(name, admitted, token):
+    tokenizer = trained(*FAMILIES[name])
+    tokenizer.add_tokens(admitted)
     assert engine_admits(tokenizer)
-    tokenizer.add_special_tokens([AddedToken("12", normalized=False)])
+    tokenizer.add_tokens([token])
     assert not engine_admits(tokenizer)
 
 
@@ -385,17 +370,15 @@ def assert_marked_equal(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", MARKED)
-@pytest.mark.parametrize("seed", range(2))
-def test_sentence_piece(name, seed):
-    assert_marked_equal(name, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MARKED)
-@pytest.mark.parametrize("first", range(2, 38, 12))
-def test_many_of_sentence_piece(name, first):
-    for seed in range(first, first + 3):
-        assert_marked_equal(name, seed)
+@pytest.mark.parametrize(
+    "seeds", [(0, 1), *(pytest.param(range(i, i + 3), marks=pytest.mark.slow) for i in (2, 14, 26))]
+)
+def test_sentence_piece(name, seeds):
+    for seed in seeds:
+        tokenizer, entries = marked(name, seed)
+        tokenizer.encode_special_tokens = seed % 4 == 0
+        texts = texts_of_entries(entries, 300, seed) + crafted_texts(100, seed) + real_texts()[::40]
+        assert_equal_counts(tokenizer, texts)
 
 
 @pytest.mark.parametrize("name", MARKED)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 
 import batchstat
 from batchstat.corpus.chat import NO_INPUTS
 from batchstat.corpus.content import Chats, Texts
 from batchstat.tokenization.chats.chat import with_chat_template
 from batchstat.tokenization.loading.load import load_tokenizer
-from batchstat.tokenization.loading.state_digest import definition_of, state_digest
+from batchstat.tokenization.loading.state_digest import state_digest
 from conftest import environment, needs
 from tables import in_turn
 
@@ -118,6 +118,7 @@ TEMPLATE = processors.TemplateProcessing(
 MUTATIONS = {
     "split": settings_of(split_special_tokens=True),
     "bos": settings_of(bos_token="<y>"),
+    "no bos": settings_of(bos_token=None),
     "mask that strips": settings_of(
         added_tokens_decoder={"264": token("<mask>", lstrip=True, rstrip=True, special=True)}
     ),
@@ -149,18 +150,6 @@ MUTATIONS = {
 }
 
 
-@in_turn("name", MUTATIONS)
-def test_a_change_that_changes_counts_changes_the_digest(fast, tmp_path, name):
-    folder = write(tmp_path, FAST | MUTATIONS[name])
-    assert_told_apart(fast, found(folder))
-
-
-def test_the_mutations_change_counts(fast, tmp_path):
-    """Or the test above would hold of any digest."""
-    for name in ("split", "template", "named templates", "template file", "merges", "prefix"):
-        assert assert_told_apart(fast, found(write(tmp_path / name, FAST | MUTATIONS[name]))), name
-
-
 def test_the_same_folder_elsewhere_has_the_same_digest(fast, tmp_path):
     assert found(write(tmp_path, FAST)) == fast
 
@@ -178,53 +167,6 @@ def test_a_setting_that_is_in_no_definition_is_counted_anew(run, tmp_path):
     assert before["tokenizer"]["digest"] != after["tokenizer"]["digest"]
     write(folder, FAST)
     assert "wrote profile.json" in run("compare", "a.txt", *arguments[2:4], "--no-plots").stderr
-
-
-PARTS = [
-    (models.BPE, "dropout", 0.5),
-    (models.BPE, "unk_token", "<s>"),
-    (models.BPE, "fuse_unk", True),
-    (models.BPE, "byte_fallback", True),
-    (models.BPE, "ignore_merges", True),
-    (models.BPE, "continuing_subword_prefix", "##"),
-    (models.BPE, "end_of_word_suffix", "</w>"),
-    (pre_tokenizers.ByteLevel, "add_prefix_space", False),
-    (pre_tokenizers.ByteLevel, "use_regex", False),
-    (pre_tokenizers.Metaspace, "split", False),
-    (pre_tokenizers.Metaspace, "prepend_scheme", "never"),
-    (pre_tokenizers.Metaspace, "replacement", "_"),
-    (pre_tokenizers.Digits, "individual_digits", True),
-    (pre_tokenizers.CharDelimiterSplit, "delimiter", "y"),
-    (normalizers.BertNormalizer, "lowercase", False),
-    (normalizers.BertNormalizer, "strip_accents", True),
-    (normalizers.BertNormalizer, "clean_text", False),
-    (normalizers.BertNormalizer, "handle_chinese_chars", False),
-    (normalizers.Strip, "left", False),
-    (normalizers.Prepend, "prepend", "y"),
-    (models.WordPiece, "max_input_chars_per_word", 3),
-    (models.WordPiece, "continuing_subword_prefix", "@"),
-    (models.WordLevel, "unk_token", "y"),
-]
-MADE = {models.BPE: {"vocab": {}, "merges": []}, models.WordPiece: {"vocab": {}}}
-NEEDED = {pre_tokenizers.CharDelimiterSplit: ("x",), normalizers.Prepend: ("x",)}
-
-
-@in_turn(("kind", "name", "value"), PARTS)
-def test_every_setting_of_a_part_is_in_the_definition(kind, name, value):
-    def definition(change: bool) -> str:
-        part = kind(*NEEDED.get(kind, ()), **MADE.get(kind, {}))
-        tokenizer = Tokenizer(part if kind.__module__.endswith("models") else models.BPE())
-        if change:
-            setattr(part, name, value)
-        if kind.__module__.endswith("pre_tokenizers"):
-            tokenizer.pre_tokenizer = part
-        elif kind.__module__.endswith("normalizers"):
-            tokenizer.normalizer = part
-        else:
-            tokenizer.model = part
-        return definition_of(tokenizer)
-
-    assert definition(False) == definition(False) != definition(True)
 
 
 CTRL = {
@@ -253,18 +195,25 @@ SLOW = {
 }
 
 
+TELLING = ("split", "no bos", "template", "named templates", "template file", "merges", "prefix")
+"""The changes that change counts: the digest of the others may be another, or not."""
+
+
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
     return found(write(tmp_path_factory.mktemp("slow"), CTRL))
 
 
+@in_turn("name", MUTATIONS)
+def test_a_change_that_changes_counts_changes_the_digest(fast, tmp_path, name):
+    folder = write(tmp_path, FAST | MUTATIONS[name])
+    assert assert_told_apart(fast, found(folder)) or name not in TELLING
+
+
 @in_turn("name", SLOW)
 def test_files_of_a_tokenizer_written_in_python(slow, tmp_path, name):
-    assert_told_apart(slow, found(write(tmp_path, CTRL | SLOW[name])))
-
-
-def test_merges_change_the_counts_of_one_written_in_python(slow, tmp_path):
-    assert assert_told_apart(slow, found(write(tmp_path, CTRL | SLOW["a merge less"])))
+    folder = write(tmp_path, CTRL | SLOW[name])
+    assert assert_told_apart(slow, found(folder)) or name != "a merge less"
 
 
 @pytest.mark.slow
@@ -308,31 +257,6 @@ def test_scores_of_a_sentencepiece_model_are_in_the_digest(tmp_path):
     one, again, other = made
     assert one == again
     assert assert_told_apart(one, other)
-
-
-@pytest.mark.slow
-def test_a_hub_name_has_the_digest_of_its_files(tmp_path):
-    code = (
-        "import json; from batchstat.tokenization.loading.load import load_tokenizer\n"
-        "import pyarrow as pa; from batchstat.corpus.content import Texts\n"
-        "texts = Texts(pa.array(['<|end|> hello'], pa.large_string()))\n"
-        "found = [load_tokenizer(f'some-org/model-{i}') for i in range(4)]\n"
-        "print(json.dumps([[each.digest, each.count(texts)[0].tolist()] for each in found]))"
-    )
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    every = (FAST, FAST | MUTATIONS["split"], CTRL, CTRL | SLOW["a merge less"])
-    for number, files in enumerate(every):
-        repository = tmp_path / f"models--some-org--model-{number}"
-        write(repository, {"refs/main": commit})
-        write(repository / "snapshots" / commit, files | {"config.json": {"model_type": "ctrl"}})
-    env = environment(HF_HUB_CACHE=str(tmp_path))
-    result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    answers = json.loads(result.stdout)
-    digests, counts = zip(*answers, strict=True)
-    assert len(set(digests)) == len(digests)
-    assert counts[0] != counts[1]
-    assert counts[2] != counts[3]
 
 
 class Plain:

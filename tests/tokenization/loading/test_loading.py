@@ -164,16 +164,6 @@ def test_an_unreachable_hub_is_found_out_at_once():
     assert result.stdout.split() == ["False", "http://127.0.0.1:9"]
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"model": 5}', "text"])
-def test_a_file_that_is_no_tokenizer(tmp_path, content):
-    (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(InputError, match="cannot be loaded"):
-        load_tokenizer(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(InputError, match="cannot be loaded"):
-        load_tokenizer(str(tmp_path))
-
-
 def saved(folder, settings=None, **files):
     """A folder with a small tokenizer and these settings, or with other files."""
     written = files or {"tokenizer.json": two_words_definition()}
