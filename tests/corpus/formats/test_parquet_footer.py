@@ -123,21 +123,21 @@ def test_a_footer_that_claims_other_records_is_an_error(tmp_path, options, every
     assert refused > 100 / every
 
 
-def test_a_row_group_without_a_column_is_an_error(monkeypatch):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda group: group[1:], "its columns are not those of its schema"),
+        *(
+            (lambda group, n=n: [each._replace(bytes=n) for each in group], "would end after its")
+            for n in (2**40, 2**63 - 1)
+        ),
+    ],
+)
+def test_a_row_group_that_no_file_has_is_an_error(monkeypatch, change, message):
     data = written(TABLE)
-    fewer = [group[1:] for group in column_chunks(footer_of(data))]
-    monkeypatch.setattr(parquet_files, "column_chunks", lambda _: fewer)
-    with pytest.raises(pa.ArrowInvalid, match="its columns are not those of its schema"):
-        parquet_files.open_parquet(io.BytesIO(data), "a.parquet")
-
-
-@pytest.mark.parametrize("number", [2**40, 2**63 - 1])
-def test_a_column_that_ends_after_its_file_is_an_error(monkeypatch, number):
-    data = written(TABLE)
-    chunks = column_chunks(footer_of(data))
-    far = [[chunk._replace(bytes=number) for chunk in group] for group in chunks]
-    monkeypatch.setattr(parquet_files, "column_chunks", lambda _: far)
-    with pytest.raises(pa.ArrowInvalid, match="a column would end after its data"):
+    changed = [change(group) for group in column_chunks(footer_of(data))]
+    monkeypatch.setattr(parquet_files, "column_chunks", lambda _: changed)
+    with pytest.raises(pa.ArrowInvalid, match=message):
         parquet_files.open_parquet(io.BytesIO(data), "a.parquet")
 
 
