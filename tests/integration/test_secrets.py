@@ -167,8 +167,10 @@ def test_failures(place, host, name):
         place.check(str(caught.value), repr(caught.value), repr(caught.value.__cause__))
 
 
-def test_a_server_that_is_not_there_and_addresses_that_are_refused(place, host):
+def test_addresses_that_are_refused_and_options_that_name_an_address(place, host):
+    there = (f"http://u:{CANARY}@{host}/a.jsonl?key={CANARY}", f"http://{host}/a?{CANARY}")
     for address in (
+        *there,
         f"http://{CANARY}@127.0.0.1:9/f?key={CANARY}",
         f"http://{CANARY}@no.such.host.invalid/f?key={CANARY}",
         f"http://u:{CANARY}/{CANARY}@{host}/f",
@@ -184,9 +186,11 @@ def test_a_server_that_is_not_there_and_addresses_that_are_refused(place, host):
         f"http://{host}/empty.txt?key={CANARY}",
         f"http:/{host}/a.txt?key={CANARY}",
     ):
-        place("profile", address, "--no-plots", status=3)
+        is_there = address in there
+        place("profile", address, "--no-plots", status=None if is_there else 3)
         for option in ("--chat-template", "--count-cache", "-o"):
-            place("profile", f"http://{host}/a.txt", option, address, status=None)
+            code = 3 if is_there and option != "--chat-template" else None
+            place("profile", f"http://{host}/a.txt", option, address, status=code)
         for option in ("--current", "--tokenizer", "--calibration", "--html", "--export"):
             place("compare", f"http://{host}/a.txt", option, address, "--no-plots", status=None)
         place("check", f"http://{host}/a.txt", "--base", address, status=None)
@@ -194,15 +198,6 @@ def test_a_server_that_is_not_there_and_addresses_that_are_refused(place, host):
         place("preflight", address, f"http://{host}/a.txt", status=None)
         place("compare", f"http://{host}/a.txt", "--sampler", f"weighted:{address}", status=None)
         place("compare", f"http://{host}/a.txt", "--strategy", address, "--no-plots", status=None)
-
-
-def test_options_that_name_an_address_that_is_there(place, host):
-    for address in (f"http://u:{CANARY}@{host}/a.jsonl?key={CANARY}", f"http://{host}/a?{CANARY}"):
-        for option in ("--current", "--tokenizer", "--calibration", "--export", "--html"):
-            place("compare", f"http://{host}/a.txt", option, address, "--no-plots", status=None)
-        place("check", f"http://{host}/a.txt", "--base", address, status=None)
-        place("profile", f"http://{host}/a.txt", "-o", address, status=3)
-        place("profile", f"http://{host}/a.txt", "--count-cache", address, status=3)
 
 
 def test_a_trainers_file_that_names_an_address(place, host, tmp_path_factory):
