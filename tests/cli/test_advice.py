@@ -3,16 +3,14 @@
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from batchstat.render.text import percent
-from conftest import SAMPLE_DATA, Cli
+from conftest import Cli
 from small_tokenizers import half_slow
 
 
@@ -322,78 +320,49 @@ def assert_no_higher(before: tuple[int, int, int], after: tuple[int, int, int]) 
     assert after[2] <= before[2]
 
 
-CONFIGURED = (
-    *("padding, static", "padding, boundaries", "the last", "unequal steps"),
-    *("over budget by its size", "leftovers"),
-)
-
-
-def as_table(arguments: list[str]) -> dict[str, object]:
-    """The table of a configuration that says what arguments say."""
-    table: dict[str, object] = {"corpus": arguments[0]}
-    limits: dict[str, object] = {}
-    for i, word in enumerate(arguments):
-        if not word.startswith("--"):
-            continue
-        name, value = word[2:], (arguments[i + 1] if i + 1 < len(arguments) else "--")
-        into = limits if name.startswith(("max-p", "max-t", "max-o", "max-d", "max-r")) else table
-        into = limits if name.startswith(("min-fill", "min-c", "equal")) else into
-        if value.startswith("--"):
-            into[name] = True
-        else:
-            into[name] = int(value) if value.isdigit() and into is table else value
-            into[name] = json.loads(value) if name == "keep-labels" else into[name]
-    return table | {"limits": limits}
-
-
-def toml(table: dict[str, object], name: str = "") -> str:
-    lines = [f"[{name}]"] if name else []
-    below = []
-    for key, value in table.items():
-        if isinstance(value, dict):
-            below.append(toml(value, f"{name}.{key}" if name else key))
-        else:
-            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
-    return "\n".join([*lines, "", *below])
+SIZES = "tokens-per-batch = 1000"
+# What is configured | its limit, which is exceeded | where: all kinds of remedies and of tables.
+CONFIGURED = """
+current = "static"; SIZES | max-padding = "15%" | plain
+current = "boundaries:boundaries=60,200,read_ahead=50"; SIZES | max-padding = "40%" | project
+drop-last = true; SIZES; current = "token-budget" | max-dropped = "0%" | named
+world-size = 4; SIZES; remainder = "uneven"; current = "token-budget" | equal-steps = true | plain
+current = "static"; batch-size = 16; tokens-per-batch = 500 | max-over-budget = 0 | project
+current = "boundaries:boundaries=20,90,200,leftovers=drop"; SIZES | max-dropped = "0%" | named
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "where"),
-    # A third of the grid, which has every remedy and every table.
-    [*zip(CONFIGURED, cycle(["batchstat.toml", "pyproject.toml", "a named check"]), strict=False)],
-)
-def test_remedies_as_lines_of_a_configuration(cli: Cli, tmp_path: Path, name: str, where: str):
+@pytest.mark.parametrize("row", CONFIGURED.strip().splitlines())
+def test_remedies_as_lines_of_a_configuration(cli: Cli, tmp_path: Path, row: str):
     """Each stands in the table that it names, instead of what was there."""
     write_corpus(tmp_path)
-    path = tmp_path / (where if where.endswith("toml") else "batchstat.toml")
-    above = ["tool", "batchstat"] if path.name == "pyproject.toml" else []
-    shared = as_table(trained(CHECKS[name]))
-    whole: dict[str, object] = dict(shared)
-    if where == "a named check":
-        above = ["checks", "one two"]
-        kept = {key: shared.pop(key) for key in ("limits", "corpus")}
-        whole = {**shared, "checks": {'"one two"': kept}}
-    elif above:
-        whole = {"tool": {"batchstat": shared}}
-    path.write_text(toml(whole), encoding="utf-8")
-    code, shown, err = cli("check")
-    assert code == 1, (shown, err)
+    said, held, where = row.replace("SIZES", "tokens-per-batch = 1000").split(" | ")
+    head = {"plain": "", "project": "tool.batchstat", "named": 'checks."one two"'}[where]
+    path = tmp_path / ("pyproject.toml" if where == "project" else "batchstat.toml")
+    settings = dict(each.split(" = ", 1) for each in said.split("; "))
+
+    def checked(settings: dict[str, str]) -> tuple[int, str]:
+        lines = [f"{key} = {value}" for key, value in settings.items()]
+        lines = ['corpus = "corpus.jsonl"', 'length-column = "n"', *lines]
+        limits = f"[{head}.limits]" if head else "[limits]"
+        lines = [f"[{head}]" if head else "", *lines, limits, held]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        code, shown, err = cli("check")
+        assert code in (0, 1), err
+        return code, shown
+
+    code, shown = checked(settings)
+    assert code == 1, shown
     [(limit, remedy)] = exceeded(shown)
     change, value = promised(remedy)
     lines, _, place = change.rpartition(" in ")
-    assert place == path.name + (f" [{'.'.join(above)}]" if above else "")
-    changed = tomllib.loads(re.sub(r" and (?=[a-z-]+ = )", "\n", lines))
-    table = whole
-    for key in above:
-        table = table[key if " " not in key else f'"{key}"']
-    table |= changed
-    path.write_text(toml(whole), encoding="utf-8")
-    code, after, err = cli("check")
-    assert code in (0, 1), err
-    found, status = value_of(after, limit)
-    assert same(found, value)
-    assert status == "pass"
+    table = f" [{head}]".replace('"', "") if head else ""
+    assert place == f"{path.name}{table}"
+    found = dict(each.split(" = ", 1) for each in re.split(r" and (?=[a-z-]+ = )", lines))
+    _, after = checked(settings | found)
+    assert same(value_of(after, limit)[0], value)
+    assert value_of(after, limit)[1] == "pass"
 
 
 def test_a_flag_goes_before_the_configuration(cli: Cli, tmp_path: Path):
@@ -440,14 +409,3 @@ def test_a_remedy_that_breaks_no_other_limit_goes_first(cli: Cli, tmp_path: Path
     # Where each that keeps a limit breaks another, it is named with that.
     shown = cli("check", "corpus.jsonl", *flags, "--max-padding", "5%", *fill)[1]
     assert "min-fill exceeded; then" in exceeded(shown)[0][1]
-
-
-def test_a_corpus_without_texts_gets_lines_to_paste(run):
-    corpus = [SAMPLE_DATA / "pretokenized.parquet", "--tokens-column", "input_ids", "--no-plots"]
-    shown = run("compare", *corpus, "--batch-size", 4, COLUMNS="200").stdout
-    lines = [line.strip() for line in shown.splitlines() if "batchstat recipe" in line]
-    assert lines
-    for line in lines:
-        pasted = run(*line.split()[1:])
-        assert pasted.returncode == 0, pasted.stderr
-        assert "BatchSampler(" in pasted.stdout

@@ -69,13 +69,7 @@ check n.npy | --max-padding 99,5% | ='99,5%': did you mean 99.5% | --max-padding
 check n.npy | --max-padding 90pp | ='90pp': .* did you mean 90%\? | --max-padding 90%
 check n.npy | --max-batches 5,000 | ='5,000': .* or 5000\? | --max-batches 5000
 buckets n.npy | --buckets 50 | buckets=50: .* set at most 8 | --buckets 8
-compare n.npy | --strategy statik | unknown strategy .* mean 'static' | --strategy static
-compare n.npy | --strategy lotse | unknown strategy .* mean 'lhotse' | --strategy lhotse
-compare n.npy | --order flie | unknown order .* mean 'file' | --order file
 compare n.npy | --distribute sample | unknown distribute .* mean 'samples' | --distribute samples
-compare n.npy | --remainder drops | unknown remainder .* mean 'drop' | --remainder drop
-compare n.npy | --overflow splits | unknown overflow .* mean 'split' | --overflow split
-buckets n.npy | --cost linea | unknown cost .* mean 'linear' | --cost linear
 compare CLASSES | --sampler upsamplin | mean 'upsampling' | --sampler upsampling
 compare CLASSES | --sampler count | needs count: write 'count=N' | --sampler count=5
 compare n.npy | --model hidden=3 | write hidden=768,layers=12 | --model hidden=768,layers=12

@@ -248,6 +248,7 @@ CSV, LFS = {"a.csv": GOOD}, {"data/1.txt": "a line of text\n" * 9, "data/2.txt":
 OWN = {"own/config.json": OWN_CODE, "own/tokenizer_config.json": OWN_CODE}
 OWN |= {"a.txt": "a\n", "own/own.py": "raise SystemExit('was run')"}
 BROKEN = {"a.txt": "a\n", "t/tokenizer.json": '{"version": "1.0", "mod'}
+SFT = {"sft.json": '{"max_length": 48, "datasets": [{"path": "json", "data_files": "gone.jsonl"}]}'}
 WORDS = {"a.txt": "some words\nunknown words\n", "two.json": two_words_definition()}
 RESULTS = "batchstat-results"
 
@@ -273,6 +274,9 @@ INPUTS: list[tuple[dict[str, Content], str, str]] = [
     # Told before a tokenizer is loaded, which may take seconds, and which is not there
     ({"a.jsonl": '{"q": "", "a": ""}'}, "profile a.jsonl --tokenizer no/such", "cannot tell the t"),
     (CSV, "compare a.csv --model no", "model 'no' cannot be loaded: no such file or folder"),
+    ({"c.json": "{"}, "check no.txt --calibration c.json", "c.json is not a calibration, nor JSON"),
+    (SFT, "compare --current sft.json", "gone.jsonl"),
+    (SFT, "check --current sft.json --max-padding 5%", "gone.jsonl"),
     ({}, "profile owner/some", "run hf download --repo-type dataset owner/some"),
     # Addresses
     ({}, "profile zip://*.txt::file:///a.zip", "chains several addresses"),
@@ -341,6 +345,10 @@ USAGE = {
     # Before the corpus is read
     "compare nowhere.txt --seed -1": "seed=-1: must be between 0",
     "compare nowhere.txt --strategy x": "unknown strategy 'x'",
+    "buckets nowhere.txt --plot-format jpg": "(known: pdf, png, svg)",
+    "compare nowhere.txt --cost-per-hour 2": "needs the time of an epoch: name a calibration",
+    "balance nowhere.txt --calibration c.json --cost-per-hour -1": "must be a number above 0",
+    "check nowhere.txt --cost-per-hour cheap": "--cost-per-hour='cheap': must be a number",
     "profile nowhere.txt --min-chars -1": "min_chars=-1: must be between 0",
     # Names
     "compare a.csv --strategy pack": "unknown strategy 'pack'",
@@ -348,6 +356,8 @@ USAGE = {
     "compare a.csv --strategy farseq": "unknown strategy 'farseq': did you mean 'fairseq'?",
     "compare a.csv --strategy static:batchsize=3": "did you mean 'batch_size'?",
     "compare a.csv --strategy static:buckets=3": "unknown parameter of static 'buckets'",
+    "compare --current training_args.bin": "training_args.bin is a pickle",
+    "check --current hf-trainr --max-padding 5%": "did you mean 'hf-trainer'?",
     "compare --current hf": "unknown strategy 'hf': did you mean 'hf-trainer'?",
     "check --order fil": "unknown order 'fil': did you mean 'file'? (known: blocks, file, shuffled",
     "compare a.csv --order sorted": "unknown order 'sorted'",

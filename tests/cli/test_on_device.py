@@ -256,30 +256,6 @@ def test_another_calibration_is_a_change_since_the_base(run, device):
         assert "since base.json: another calibration" in run(*since, *more).stdout
 
 
-@pytest.mark.parametrize("command", ["compare", "check", "balance"])
-@pytest.mark.parametrize(
-    ("given", "code", "words"),
-    [
-        (("--calibration", "none.json"), 3, "no such file: none.json: write it with batchstat"),
-        (
-            ("--calibration", "damaged.json"),
-            3,
-            "damaged.json is not a calibration, nor JSON at all: write it again",
-        ),
-        (("--cost-per-hour", "2"), 2, "cost_per_hour=2.0 needs the time of an epoch: name a calib"),
-        ((*COST[:3], "-1"), 2, "cost_per_hour=-1.0: must be a number above 0"),
-        ((*COST[:3], "cheap"), 2, "cheap"),
-    ],
-)
-def test_what_cannot_be_used_is_one_line(run, device, command, given, code, words):
-    (device / "damaged.json").write_text((device / "h100.json").read_text()[:-40])
-    more = ("--max-padding", "99%") if command == "check" else ()
-    done = run(command, CORPUS, *given, *more, COLUMNS="1000")
-    assert done.returncode == code
-    assert words in done.stderr
-    assert "counting" not in done.stderr
-
-
 @pytest.mark.usefixtures("device")
 def test_another_model_than_the_one_named(run):
     done = run("compare", CORPUS, *COST, "--model", "gpt2")
