@@ -90,10 +90,8 @@ def pasted(shown: str) -> Iterator[tuple[str, str]]:
 def test_lines_of_buckets(cli: Cli, tmp_path: Path, name: str):
     """Shapes, padding and what is left out: as compare has them in its table."""
     write_corpus(tmp_path)
-    if name in (
-        "defaults",
-        "some labels",
-    ):  # what the file says of another corpus must not come into it
+    if name in ("defaults", "some labels"):
+        # What the file says of another corpus must not come into it.
         (tmp_path / "other.txt").write_text("some words\n" * 50)
         (tmp_path / "batchstat.toml").write_text(
             'corpus = "other.txt"\nseed = 5\nread-ahead = 7\ncurrent = "static"\n'

@@ -1,6 +1,5 @@
 """The commands as a user starts them: files, streams, exit codes."""
 
-import gzip
 import json
 import os
 import signal
@@ -265,17 +264,6 @@ def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     assert "\nuse " in run(*raised).stdout
 
 
-def test_the_same_corpus_packed_and_on_several_files(run, tmp_path):
-    whole = (SAMPLE_DATA / "corpus.txt").read_bytes()
-    half = whole.index(b"\n", len(whole) // 2) + 1
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(whole[:half]))
-    (tmp_path / "b.txt").write_bytes(whole[half:])
-    parts = json.loads(run("profile", "a.txt.gz", "b.txt", "--json", "--no-plots").stdout)
-    one = json.loads(run("profile", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots").stdout)
-    assert parts["lengths"] == one["lengths"]
-    assert [source["path"] for source in parts["corpus"]["sources"]] == ["a.txt.gz", "b.txt"]
-
-
 _PASTED = "         batchstat recipe "
 """What a line to paste begins with, which is never folded."""
 
@@ -424,10 +412,6 @@ def test_a_signal_while_python_ends_changes_no_outcome(tmp_path, sent):
     assert errors == "error: no such file: nothing.txt\n"
 
 
-def test_help_and_version(run):
+def test_version(run):
     assert run("--version").stdout.startswith("batchstat 0.")
-    for arguments in (["--help"], ["profile", "--help"], ["compare", "-h"], ["buckets", "-h"]):
-        result = run(*arguments)
-        assert result.returncode == 0
-        assert "Usage" in result.stdout
     assert run().returncode == 2

@@ -48,14 +48,30 @@ WRONG = {
     "[checks.a.limits]\nmin-fill = 7": r"\[checks.a.limits\]: min-fill='7'",
     "corpus = ": "batchstat.toml is not valid TOML",
 }
+NUMBERS_AND_DEPTHS = [
+    f"seed = {'9' * 5000}",
+    f"seed = 0x{'f' * 5000}",
+    f"tokenizer = 0x{'f' * 5000}",
+    f"corpus = [0x{'f' * 5000}]",
+    f"limits.lengths.max = 0x{'f' * 5000}",
+    f"[limits]\nmax-padding = {{limit = 0x{'f' * 5000}}}",
+    f"[checks.a.limits]\nlengths.max = {{max = {2**64}}}",
+    f"{'a.' * 5000}b = 1",
+    f"seed = {'[' * 5000}",
+    f"seed = {2**63}",
+]
+"""That no configuration has."""
+WRONG |= dict.fromkeys(NUMBERS_AND_DEPTHS, "batchstat.toml")
 
 
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
 def test_what_cannot_be_meant(folder, text):
     (folder / "batchstat.toml").write_text(text)
     message = WRONG[text]
-    with pytest.raises(OptionError, match=message if "\\" in message else re.escape(message)):
+    with pytest.raises(OptionError) as raised:
         load_configuration()
+    assert re.search(message if "\\" in message else re.escape(message), str(raised.value))
+    assert len(str(raised.value)) < 2_000
 
 
 def test_mistakes_name_the_table_and_exit_with_2(folder, run: Run):
@@ -307,28 +323,6 @@ def test_what_is_written_is_read_back(one, several, number, flag):
     found = tomllib.loads(text)["tool"]["batchstat"]
     assert found.pop("limits") == {"max-padding": "5%"}
     assert found == {"a": one, "b": several, "c": number, "d": flag}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"seed = {'9' * 5000}",
-        f"seed = 0x{'f' * 5000}",
-        f"tokenizer = 0x{'f' * 5000}",
-        f"corpus = [0x{'f' * 5000}]",
-        f"limits.lengths.max = 0x{'f' * 5000}",
-        f"[limits]\nmax-padding = {{limit = 0x{'f' * 5000}}}",
-        f"[checks.a.limits]\nlengths.max = {{max = {2**64}}}",
-        f"{'a.' * 5000}b = 1",
-        f"seed = {'[' * 5000}",
-        f"seed = {2**63}",
-    ],
-)
-def test_numbers_and_depths_that_no_configuration_has(tmp_path, text):
-    (tmp_path / "batchstat.toml").write_text(text)
-    with pytest.raises(OptionError, match="batchstat.toml") as raised:
-        load_configuration(tmp_path / "batchstat.toml")
-    assert len(str(raised.value)) < 500
 
 
 def test_a_tokenizer_whose_name_is_too_long_for_a_file(tmp_path):

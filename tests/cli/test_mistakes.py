@@ -9,38 +9,19 @@ import shlex
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from conftest import Run, check_schema, two_words_definition
+from file_bytes import arrow, npy, parquet, zstd
 from tables import in_turn
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
 Content = str | bytes
-
-
-def parquet(**columns: Any) -> bytes:
-    pq.write_table(pa.table(columns), sink := io.BytesIO())
-    return sink.getvalue()
-
-
-def arrow(make: Callable[..., Any] = pa.ipc.new_stream, **columns: Any) -> bytes:
-    table = pa.table(columns or {"text": ["a b", "c d e"]})
-    with make(sink := io.BytesIO(), table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def npy(*lengths: Any, kind: Any = None) -> bytes:
-    np.save(sink := io.BytesIO(), np.array([*lengths], kind))
-    return sink.getvalue()
 
 
 def zipped() -> bytes:
@@ -53,10 +34,6 @@ def tar(packing: str, kind: int = tarfile.PAX_FORMAT) -> bytes:
     with tarfile.open(mode=f"w:{packing}", fileobj=(sink := io.BytesIO()), format=kind) as archive:
         archive.add(__file__, "a.txt")
     return sink.getvalue()
-
-
-def zstd(data: bytes) -> bytes:
-    return pa.compress(data, "zstd", asbytes=True)
 
 
 def chat(*messages: object) -> str:
@@ -77,7 +54,8 @@ TOOL = {"type": "function", "function": {"name": "look_up", "arguments": "{}"}}
 CALLS = {"role": "assistant", "content": None, "tool_calls": [TOOL]}
 OWN_CODE = json.dumps({"model_type": "own", "auto_map": {"AutoTokenizer": ["own.Own", None]}})
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{7:064d}\nsize 24264603\n"
-S, F, P = arrow(), arrow(pa.ipc.new_file), parquet(text=["a b", "c d e"])
+TABLE = {"text": ["a b", "c d e"]}
+S, F, P = arrow(TABLE), arrow(TABLE, pa.ipc.new_file), parquet(TABLE)
 CUT = S[:-1], S[:-8], S[:-30], S[:-200], S[:-300]
 """In its end, between two messages, in one, in the one before, and in the schema."""
 NPY = npy(3, 4)
@@ -174,16 +152,16 @@ FILES: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", chat({"role": "x", "content": "y"}), CHATS, "message 0 has the unknown role 'x' ("),
     ("a.jsonl", chat(CALLS), CHATS, "the chat template raises on message 0, which has no content"),
     # Columnar files
-    ("a.parquet", parquet(text=[1, 2]), TEXT, "column 'text' is int64 where text is expected"),
-    ("a.parquet", parquet(text=["a", None]), "", "record 1: 'text' is null where text is expected"),
-    ("a.parquet", parquet(text=["a"] * 1000)[:-100], "", "is not a readable Parquet file"),
+    ("a.parquet", parquet({"text": [1, 2]}), TEXT, "column 'text' is int64 where text is"),
+    ("a.parquet", parquet({"text": ["a", None]}), "", "record 1: 'text' is null where text is"),
+    ("a.parquet", parquet({"text": ["a"] * 1000})[:-100], "", "is not a readable Parquet file"),
     ("a.parquet", P[:10], "", "is not a readable Parquet file"),
     ("a.parquet", "not parquet at all", "", "is not a readable Parquet file"),
     ("a.parquet", P + P, "", "it is several files, one after another"),
     ("a.arrow", S + b"garbage", "", "ends at byte 312 is not an Arrow stream"),
     ("a.arrow", S + b"\0" * 8, "", "ends at byte 312 is not an Arrow stream"),
     ("a.arrow", S + F, "", "ends at byte 312 is not an Arrow stream"),
-    ("a.arrow", S + arrow(text=["a"], b=[1]), "", "different columns"),
+    ("a.arrow", S + arrow({"text": ["a"], "b": [1]}), "", "different columns"),
     ("a.arrow", F + F, "", "something follows the end of its stream at byte 320"),
     ("a.arrow", F + S, "", "is not a readable Arrow file"),
     ("a.arrow", P, "", "is not a readable Arrow file"),

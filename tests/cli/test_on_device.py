@@ -275,6 +275,7 @@ def test_another_model_than_the_one_named(run):
         ({}, {"bf16": True}, ""),
         ({"mixed_precision": True}, {"bf16": True, "gradient_checkpointing": False}, ""),
         ({}, {"bf16": False}, ""),
+        ({}, {"bf16": "auto", "gradient_checkpointing": "offload"}, ""),
         ({"model": "train:step", "shape": None, "dtype": "float32"}, {"bf16": True}, ""),
         ({}, {}, ""),
     ],
@@ -293,28 +294,6 @@ def test_what_the_trainer_says_of_itself(run, device, own, values, words):
         done = run(*command, "--calibration", "h100.json")
         assert done.returncode == (3 if words else 0), done.stderr
         assert words in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("framework", "values", "dtype", "checkpointing"),
-    [
-        ("trl", {"bf16": True}, "bfloat16", None),
-        ("transformers", {"bf16": True, "gradient_checkpointing": True}, "bfloat16", True),
-        ("transformers", {"bf16": "auto", "gradient_checkpointing": "offload"}, None, None),
-        ("transformers", {"fp16": True, "gradient_checkpointing": False}, "float16", False),
-    ],
-)
-def test_what_the_keys_of_a_framework_say(framework, values, dtype, checkpointing):
-    from pathlib import Path
-
-    from batchstat.trainers.base.files import setup_of
-    from batchstat.trainers.registry import CONFIGURATIONS
-
-    found = CONFIGURATIONS[framework]
-    assert all(key in found.unused for key in values)
-    setup = setup_of(values, framework, Path("config.yaml"))
-    assert setup.dtype == dtype
-    assert setup.gradient_checkpointing is checkpointing
 
 
 def test_the_library_takes_a_check_too(device):

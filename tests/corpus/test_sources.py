@@ -14,7 +14,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 
@@ -24,6 +23,7 @@ from batchstat.corpus.files.digests import digest_of
 from batchstat.corpus.files.sources import find_sources
 from batchstat.corpus.options import CorpusOptions
 from conftest import needs, reader_of
+from file_bytes import arrow, parquet, zstd
 from tables import in_turn
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
@@ -35,11 +35,6 @@ TEXTS = st.lists(
     min_size=1,
     max_size=12,
 )
-
-
-def zstd(data: bytes) -> bytes:
-    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
-    return packed
 
 
 PACKED = {
@@ -57,15 +52,13 @@ def as_csv(texts: list[str]) -> bytes:
     return file.getvalue().encode()
 
 
-def as_table(texts: list[str], write) -> bytes:
-    sink = io.BytesIO()
-    write(pa.table({"text": pa.array(texts, pa.string())}), sink)
+def as_table(texts: list[str]) -> pa.Table:
+    return pa.table({"text": pa.array(texts, pa.string())})
+
+
+def as_feather(table: pa.Table) -> bytes:
+    feather.write_feather(table, sink := io.BytesIO())
     return sink.getvalue()
-
-
-def as_arrow_stream(table: pa.Table, sink: io.BytesIO) -> None:
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
 
 
 WRITTEN = {
@@ -74,9 +67,9 @@ WRITTEN = {
     "a.tsv": lambda texts: "".join(f"{text}\n" for text in ["text", *texts]).encode(),
     "a.jsonl": lambda texts: "".join(json.dumps({"text": t}) + "\n" for t in texts).encode(),
     "a.json": lambda texts: json.dumps([{"text": t} for t in texts], indent=1).encode(),
-    "a.parquet": lambda texts: as_table(texts, pq.write_table),
-    "a.feather": lambda texts: as_table(texts, feather.write_feather),
-    "a.arrow": lambda texts: as_table(texts, as_arrow_stream),
+    "a.parquet": lambda texts: parquet(as_table(texts)),
+    "a.feather": lambda texts: as_feather(as_table(texts)),
+    "a.arrow": lambda texts: arrow(as_table(texts)),
 }
 
 

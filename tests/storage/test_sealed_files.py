@@ -221,12 +221,8 @@ def test_wrong_types_for_every_value_of_a_state(name):
     running = iter(begun)
     for _ in range(5):
         next(running)
-    rest = [*running]
-    begun = made()
-    running = iter(begun)
-    for _ in range(5):
-        next(running)
     state = json.loads(json.dumps(begun.state_dict()))
+    rest = [*running]
     for turn, path in enumerate(places(state)):
         for value in (*WRONG[turn % 3 :: 3], ...) if path else ():
             odd = changed(state, path, value)

@@ -30,38 +30,13 @@ from batchstat.corpus.in_memory import TableReader
 from batchstat.corpus.options import CorpusOptions
 from batchstat.planning.classes import Classes
 from conftest import reader_of, write_jsonl
+from file_bytes import arrow, npy, parquet, zstd
 from tables import in_turn
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
 TABLE = pa.table({"text": ["a b", "c d e"]})
-
-
-def stream(table: pa.Table = TABLE, *, compression: str | None = None) -> bytes:
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def arrow_file(table: pa.Table = TABLE) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def parquet(table: pa.Table = TABLE) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
-
-
-def npy(array: np.ndarray) -> bytes:
-    sink = io.BytesIO()
-    np.save(sink, array)
-    return sink.getvalue()
+STREAM, FILE = arrow(TABLE), arrow(TABLE, pa.ipc.new_file)
 
 
 def texts_of(path: Path, options: CorpusOptions | None = None) -> list[str]:
@@ -80,9 +55,9 @@ def labels_of(path: Path) -> list[object]:
 @in_turn(
     "data",
     [
-        *(stream(), stream() * 3, arrow_file(), stream(compression="zstd")),
-        *(stream(TABLE.slice(0, 0)) + stream(), stream() + stream(TABLE.slice(2))),
-        stream(TABLE.slice(0, 0)),
+        *(STREAM, STREAM * 3, FILE, arrow(TABLE, compression="zstd")),
+        *(arrow(TABLE.slice(0, 0)) + STREAM, STREAM + arrow(TABLE.slice(2))),
+        arrow(TABLE.slice(0, 0)),
     ],
 )
 def test_all_streams_of_an_arrow_file_are_read(tmp_path, data):
@@ -100,9 +75,9 @@ def test_all_streams_of_an_arrow_file_are_read(tmp_path, data):
 @in_turn(
     ("name", "data", "every"),
     [
-        ("a.arrow", stream(), 29),
-        ("a.arrow", arrow_file(), 29),
-        ("a.npy", npy(np.array([3, 4])), 1),
+        ("a.arrow", STREAM, 29),
+        ("a.arrow", FILE, 29),
+        ("a.npy", npy(3, 4), 1),
     ],
 )
 def test_a_bit_is_flipped(tmp_path, name, data, every):
@@ -119,7 +94,7 @@ def test_a_bit_is_flipped(tmp_path, name, data, every):
 def test_a_batch_that_unpacks_to_more_than_any_data_does(tmp_path, monkeypatch):
     table = pa.table({"text": ["a" * 1_000_000] * 3})
     path = tmp_path / "a.arrow"
-    path.write_bytes(stream(table, compression="zstd"))
+    path.write_bytes(arrow(table, compression="zstd"))
     assert len(texts_of(path)) == 3
     monkeypatch.setattr(ipc, "_MOST_UNPACKED", 1 << 20)
     with pytest.raises(batchstat.InputError, match=r"claims to decompress to 3,000,0\d\d"):
@@ -132,7 +107,7 @@ def test_class_names_that_no_text_can_hold(tmp_path, names):
     features = {"y": {"_type": "ClassLabel", "names": names}}
     kept = {b"huggingface": json.dumps({"info": {"features": features}})}
     table = pa.table({"text": ["a", "b"], "y": [0, 1]}).replace_schema_metadata(kept)
-    (tmp_path / "a.arrow").write_bytes(stream(table))
+    (tmp_path / "a.arrow").write_bytes(arrow(table))
     assert labels_of(tmp_path / "a.arrow") == ["0", "1"]
 
 
@@ -172,7 +147,7 @@ def test_encrypted_columns(run, tmp_path, plaintext_footer, column):
 
 # Compressed files of several streams, and what may stand between them
 
-ZSTD = [pa.compress(text, "zstd", asbytes=True) for text in (b"one x\n", b"two\n", b"")]
+ZSTD = [zstd(text) for text in (b"one x\n", b"two\n", b"")]
 
 
 def skippable(kind: int, data: bytes = b"abcd") -> bytes:
@@ -210,7 +185,7 @@ def test_a_null_among_token_ids_is_a_bad_record(tmp_path):
     for make in (*KINDS_OF_LISTS, lambda kind: pa.list_(kind, 2)):
         table = pa.table({"ids": pa.array(ids, make(pa.int32()))})
         corpora.append(tmp_path / f"{len(corpora)}.arrow")
-        corpora[-1].write_bytes(stream(table))
+        corpora[-1].write_bytes(arrow(table))
         if "view" not in str(table.schema):  # which Parquet has not
             corpora.append(tmp_path / f"{len(corpora)}.parquet")
             pq.write_table(table, corpora[-1])
@@ -259,11 +234,11 @@ def test_a_label_has_the_same_text_from_every_source(tmp_path, name):
     table = pa.table({"text": ["a"] * len(values), "y": pa.array(values)})
     write_jsonl(tmp_path / "a.jsonl", [{"text": "a", "y": value} for value in values])
     pq.write_table(table, tmp_path / "a.parquet")
-    (tmp_path / "a.arrow").write_bytes(stream(table))
+    (tmp_path / "a.arrow").write_bytes(arrow(table))
     for written in tmp_path.iterdir():
         assert labels_of(written) == expected
     lists = pa.array([[value] for value in values])
-    (tmp_path / "a.arrow").write_bytes(stream(table.set_column(1, "y", lists)))
+    (tmp_path / "a.arrow").write_bytes(arrow(table.set_column(1, "y", lists)))
     in_lists = [None if label is None else [label] for label in expected]
     assert labels_of(tmp_path / "a.arrow") == in_lists
     found = [Classes.encode([*values, "x"])]
@@ -277,7 +252,7 @@ def test_a_label_has_the_same_text_from_every_source(tmp_path, name):
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_a_float_of_fewer_bits_has_the_fewest_digits(tmp_path, kind):
     column = pa.array(np.array([0.1, 2.0, 2048.0], dtype=kind))
-    (tmp_path / "a.arrow").write_bytes(stream(pa.table({"text": list("abc"), "y": column})))
+    (tmp_path / "a.arrow").write_bytes(arrow(pa.table({"text": list("abc"), "y": column})))
     assert labels_of(tmp_path / "a.arrow") == ["0.1", "2", "2048"]
 
 
@@ -306,7 +281,7 @@ KINDS = {
 @in_turn("kind", KINDS)
 def test_texts_of_any_layout(tmp_path, kind):
     table = pa.table({"text": KINDS[kind], "y": KINDS[kind]})
-    (tmp_path / "a.arrow").write_bytes(stream(table))
+    (tmp_path / "a.arrow").write_bytes(arrow(table))
     options = CorpusOptions(text_column=("text",), label_column="y", on_error="skip")
     (first,) = reader_of(tmp_path / "a.arrow", options).blocks()
     assert first.content.first.to_pylist() == ["a b", "d e f"]
@@ -348,7 +323,7 @@ OTHERS = {
     product(["text", "label", "tokens", "length", "messages"], ["fail", "skip"]),
 )
 def test_columns_of_any_type_are_read_or_refused(tmp_path, kind, role, on_error):
-    (tmp_path / "a.arrow").write_bytes(stream(pa.table({"c": OTHERS[kind], "text": ["a", "b"]})))
+    (tmp_path / "a.arrow").write_bytes(arrow(pa.table({"c": OTHERS[kind], "text": ["a", "b"]})))
     given = {
         "label": {"text_column": ("text",), "label_column": "c"},
         "text": {"text_column": ("c",)},
@@ -381,7 +356,7 @@ def test_bytes_that_are_not_utf8_are_one_record(tmp_path, kind, bad):
         column = data.view(pa.string())
     if kind == "dictionary":
         column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), column)
-    (tmp_path / "a.arrow").write_bytes(stream(pa.table({"text": column})))
+    (tmp_path / "a.arrow").write_bytes(arrow(pa.table({"text": column})))
     found = batchstat.profile(tmp_path / "a.arrow", on_error="skip")
     assert found.records.tolist() == [0, 2]
     assert found.corpus.skipped["not_utf8"] == 1
@@ -407,7 +382,7 @@ def test_a_text_that_is_repeated_is_not_decoded_all_at_once(tmp_path, monkeypatc
     path = tmp_path / ("a.arrow" if kind in ("dictionary", "runs", "view") else "a.parquet")
     text, times = "x" * 100_000, 500
     if path.suffix == ".arrow":
-        path.write_bytes(stream(pa.table({"text": repeated(kind, text, times)})))
+        path.write_bytes(arrow(pa.table({"text": repeated(kind, text, times)})))
     else:
         table = pa.table({"text": repeated("dictionary", text, times)})
         pq.write_table(table, path, store_schema=kind != "parquet")
@@ -457,7 +432,7 @@ def write_rows(path: Path, rows: list[dict[str, str]]) -> list[int]:
     kind = path.suffix
     if kind in (".parquet", ".arrow"):
         table = pa.Table.from_pylist(rows)
-        path.write_bytes(parquet(table) if kind == ".parquet" else stream(table))
+        path.write_bytes(parquet(table) if kind == ".parquet" else arrow(table))
         return [0] * len(rows)
     if kind == ".json":
         path.write_bytes(json.dumps(rows, ensure_ascii=False).encode())

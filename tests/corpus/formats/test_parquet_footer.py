@@ -15,6 +15,7 @@ from batchstat.corpus.formats.parquet_footer import ColumnChunk, column_chunks
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from conftest import reader_of
+from file_bytes import parquet
 from tables import in_turn
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
@@ -22,12 +23,6 @@ pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
 def footer_of(data: bytes) -> bytes:
     return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
-
-
-def written(table: pa.Table, **options) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
 
 
 TABLE = pa.table(
@@ -53,7 +48,7 @@ TABLE = pa.table(
     ],
 )
 def test_column_chunks_are_those_of_pyarrow(options):
-    data = written(TABLE, **options)
+    data = parquet(TABLE, **options)
     meta = pq.ParquetFile(io.BytesIO(data)).metadata
     expected = []
     for i in range(meta.num_row_groups):
@@ -108,7 +103,7 @@ def test_a_footer_that_claims_other_records_is_an_error(tmp_path, options, every
     """All records or an error, whatever bit of the footer is flipped: pyarrow reads fewer of a row
     group that claims fewer, and none of a column that claims no bytes.
     """
-    data = written(pa.table({"text": list("abcd")}), row_group_size=3, **options)
+    data = parquet(pa.table({"text": list("abcd")}), row_group_size=3, **options)
     path, refused = tmp_path / "a.parquet", 0
     for bit in range(8 * (len(data) - 8 - len(footer_of(data))), 8 * (len(data) - 8), every):
         damaged = bytearray(data)
@@ -134,7 +129,7 @@ def test_a_footer_that_claims_other_records_is_an_error(tmp_path, options, every
     ],
 )
 def test_a_row_group_that_no_file_has_is_an_error(monkeypatch, change, message):
-    data = written(TABLE)
+    data = parquet(TABLE)
     changed = [change(group) for group in column_chunks(footer_of(data))]
     monkeypatch.setattr(parquet_files, "column_chunks", lambda _: changed)
     with pytest.raises(pa.ArrowInvalid, match=message):
@@ -164,7 +159,7 @@ for at in range(len(data) - 8 - size, len(data) - 8):
 @pytest.mark.slow
 def test_no_damaged_footer_ends_the_process():
     """Each byte of a footer with each other value; Arrow's own schema in it would be most of it."""
-    data = written(pa.table({"text": ["a b c", "d", "e f"]}), store_schema=False)
+    data = parquet(pa.table({"text": ["a b c", "d", "e f"]}), store_schema=False)
     script = [sys.executable, "-c", EVERY_BYTE_CHANGED]
     ended = subprocess.run(script, input=data, capture_output=True, check=False)
     assert ended.returncode == 0, (ended.stdout[-20:], ended.stderr[-2000:])

@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from test_digest import CHAT, CONFIG, CTRL, FAST, MUTATIONS, TEXTS, found, write
+from test_digest import CHAT, CTRL, FAST, MUTATIONS, TEXTS, found, write
 
 from batchstat.corpus.chat import NO_INPUTS
 from batchstat.corpus.content import Chats, Texts
@@ -25,6 +25,7 @@ from batchstat.tokenization.loading.load import load_tokenizer, recalled
 from conftest import environment
 from tables import in_turn
 
+OF_CHATS = FAST | {"chat_template.jinja": "{{ messages[0].content }}"}
 ONE = Texts(pa.array(TEXTS, pa.large_string()))
 
 
@@ -48,7 +49,7 @@ def facts(folder: Path) -> object:
 
 @in_turn("name", MUTATIONS)
 def test_what_changes_in_a_folder_is_seen(kept, tmp_path, monkeypatch, name):
-    folder = write(tmp_path / "tokenizer", FAST | {"tokenizer_config.json": CONFIG})
+    folder = write(tmp_path / "tokenizer", FAST)
     before = facts(folder)
     assert facts(folder) == before
     write(folder, MUTATIONS[name])
@@ -64,11 +65,7 @@ def test_what_changes_in_a_folder_is_seen(kept, tmp_path, monkeypatch, name):
 
 @pytest.mark.usefixtures("kept")
 def test_threads_that_count_the_first_chats_load_it_once(tmp_path, monkeypatch):
-    files = FAST | {
-        "tokenizer_config.json": CONFIG,
-        "chat_template.jinja": "{{ messages[0].content }}",
-    }
-    folder = str(write(tmp_path / "tokenizer", files))
+    folder = str(write(tmp_path / "tokenizer", OF_CHATS))
     chats = Chats([[{"role": "user", "content": text}] for text in TEXTS], [NO_INPUTS] * len(TEXTS))
     expected = with_chat_template(load_tokenizer(folder), None).count(chats).tokens.tolist()
     loaded = []
@@ -92,11 +89,7 @@ def test_threads_that_count_the_first_chats_load_it_once(tmp_path, monkeypatch):
 
 def test_chats_whose_counts_are_cached_import_no_transformers(tmp_path):
     """Their template, which decides the digest of the counts, is remembered, too."""
-    files = FAST | {
-        "tokenizer_config.json": CONFIG,
-        "chat_template.jinja": "{{ messages[0].content }}",
-    }
-    folder = write(tmp_path / "tokenizer", files)
+    folder = write(tmp_path / "tokenizer", OF_CHATS)
     chats = [json.dumps({"messages": [{"role": "user", "content": text}]}) for text in TEXTS]
     (tmp_path / "chats.jsonl").write_text("\n".join(chats))
     words = ["check", "chats.jsonl", "--messages-column", "messages", "--max-padding", "100%"]
