@@ -1,6 +1,6 @@
 """The recommendation of the comparison in the results folder, for the commands that use it."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from batchstat.documents.comparison import CompareFile, LearningRateHint
@@ -19,19 +19,12 @@ from batchstat.storage.shown import one_line
 _REMEDY = "run batchstat compare again, or name a strategy with --strategy"
 
 
-@dataclass(frozen=True)
-class Recommendation:
-    """The best strategy of a comparison."""
-
-    strategy: StrategySpec
-    settings: Settings
-    origin: Origin
-    argument: str = ""  # the argument for the user's own trainer that does the same
-
-
-def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None:
-    """Return what the comparison in a results folder recommends; None without a comparison, or if
-    it is of another profile.
+def find_recommendation(
+    folder: Path, profile: Profile
+) -> tuple[StrategySpec, Settings, Origin, str] | None:
+    """Return what the comparison in a results folder recommends: a strategy, its settings, where it
+    is from, and the argument for the user's own trainer that does the same, if there is one. None
+    without a comparison, or if it is of another profile.
 
     Raises:
         InputError: the comparison cannot be read, has another schema, has no best strategy, or
@@ -66,7 +59,7 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
         origin = Origin(shown, choice["current"], hint)
         argument = choice["argument"] or ""
-        recommendation = Recommendation(strategy, Settings(**settings), origin, argument)
+        recommendation = (strategy, Settings(**settings), origin, argument)
     except FileNotFoundError:
         return None
     # The file may hold anything: reading it above raises one of these.

@@ -109,24 +109,25 @@ def _choose_strategy(
             "this profile: run batchstat compare for a recommendation"
         )
         return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
+    strategy, compared_settings, origin, argument = recommended
     # The settings that the command line sets to other values than the comparison had.
     changed = {
         name: value
         for name, value in vars(settings).items()
-        if name in inputs.options.given and value != getattr(recommended.settings, name)
+        if name in inputs.options.given and value != getattr(compared_settings, name)
     }
     if not changed:
-        say(f"recipe for {recommended.strategy}, recommended by {recommended.origin.path}")
-        if recommended.argument:
-            say(f"your trainer needs no recipe for it: {recommended.argument}")
-        return recommended.strategy, recommended.settings, recommended.origin
-    compared = ", ".join(f"{name}={getattr(recommended.settings, name)}" for name in changed)
+        say(f"recipe for {strategy}, recommended by {origin.path}")
+        if argument:
+            say(f"your trainer needs no recipe for it: {argument}")
+        return strategy, compared_settings, origin
+    compared = ", ".join(f"{name}={getattr(compared_settings, name)}" for name in changed)
     inputs.warn(
         Finding(
             "recipe/other-settings",
-            f"recipe for {recommended.strategy}, which {recommended.origin.path} recommends for "
+            f"recipe for {strategy}, which {origin.path} recommends for "
             f"{compared}: run batchstat compare with these options to know what is best with them",
         )
     )
     # The comparison is not named as the origin: it did not compare these settings.
-    return recommended.strategy, replace(recommended.settings, **changed), None
+    return strategy, replace(compared_settings, **changed), None

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.calibration.measured import MemoryFit, TimeFit
+from batchstat.calibration.measured import TimeFit
 from batchstat.calibration.setup import Setup
 from batchstat.render.device import duration, gib
 from batchstat.render.screens.layout import Line, Pasted, Rows
@@ -32,8 +32,14 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
         parts += [_table(calibration), Text()]
     if calibration.time is not None:
         parts.append(Line("time", _time(calibration.time)))
-    if calibration.memory is not None:
-        parts.append(Line("memory", _memory(calibration.memory)))
+    if (fit := calibration.memory) is not None:
+        # The formula that was fitted to the memory of batches, with how far it is off.
+        formula = f"{gib(fit.fixed)} + {fit.per_token / 1024:,.1f} KiB per token"
+        formula += f" + {fit.per_pair:.3g} bytes per pair" if fit.per_pair else ""
+        error = "an estimate"
+        if fit.residual is not None and fit.worst is not None:
+            error = f"±{percent(fit.residual)}, at most {percent(fit.worst)} off"
+        parts.append(Line("memory", f"{formula}: {error}"))
     return Group(
         *parts, *_range(calibration), Pasted("use", f"batchstat compare --calibration {path}")
     )
@@ -85,15 +91,6 @@ def _time(fit: TimeFit) -> str:
     parts += [f"{duration(fit.per_step)} per update"] if fit.per_step else []
     parts += [f"{duration(fit.per_shape)} for each new shape"] if fit.per_shape else []
     return f"{' + '.join(parts)}: ±{percent(fit.residual)}, at most {percent(fit.worst)} off"
-
-
-def _memory(fit: MemoryFit) -> str:
-    """Return the formula that was fitted to the memory of batches, with how far it is off."""
-    fixed = f"{gib(fit.fixed)} + {fit.per_token / 1024:,.1f} KiB per token"
-    pairs = f" + {fit.per_pair:.3g} bytes per pair" if fit.per_pair else ""
-    if fit.residual is None or fit.worst is None:
-        return f"{fixed}{pairs}: an estimate"
-    return f"{fixed}{pairs}: ±{percent(fit.residual)}, at most {percent(fit.worst)} off"
 
 
 def _range(calibration: Calibration) -> Iterator[Line]:
