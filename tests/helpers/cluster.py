@@ -1,7 +1,6 @@
 """Real parts of a cluster, as processes of this machine that a test starts and stops."""
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -9,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import ROOT, environment
@@ -16,56 +16,13 @@ from conftest import ROOT, environment
 _LOCAL = "127.0.0.1"
 
 
+@dataclass
 class Cluster:
-    """A Dask scheduler and its workers.
+    """A Dask scheduler and its workers, each a process with one thread that nobody starts again."""
 
-    Attributes:
-        address: of the scheduler.
-        scheduler: its process.
-        workers: theirs.
-    """
-
-    def __init__(self, folder: Path, workers: int) -> None:
-        self._folder = folder
-        self.scheduler = self._start("scheduler", "--host", _LOCAL, "--port", "0")
-        self.address = self._address()
-        self.workers = [self.add_worker() for _ in range(workers)]
-
-    def _start(self, kind: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        program = f"from distributed.cli.dask_{kind} import main; main()"
-        with (self._folder / f"{kind}-{time.monotonic_ns()}.log").open("wb") as log:
-            return subprocess.Popen(
-                [sys.executable, "-c", program, *arguments, "--no-dashboard"],
-                stdout=log,
-                stderr=log,
-                cwd=self._folder,
-                env=environment(PYTHONPATH=f"{ROOT}{os.pathsep}{ROOT / 'tests'}"),
-            )
-
-    def _address(self) -> str:
-        (log,) = self._folder.glob("scheduler-*.log")
-        for _ in range(600):
-            if found := re.search(r"Scheduler at:\s+(tcp://\S+)", log.read_text()):
-                return found[1]
-            assert self.scheduler.poll() is None, log.read_text()
-            time.sleep(0.1)
-        raise AssertionError(log.read_text())
-
-    def add_worker(self) -> "subprocess.Popen[bytes]":
-        """One process with one thread, which nobody starts again."""
-        return self._start("worker", self.address, "--nthreads", "1", "--no-nanny")
-
-    def wait_for_workers(self, count: int) -> None:
-        """Until so many have found the scheduler."""
-        from distributed import Client
-
-        with Client(self.address, timeout="60s", set_as_default=False) as client:
-            client.wait_for_workers(count, timeout=60)
-
-    def stop(self) -> None:
-        """Ends all of its processes."""
-        for process in (*self.workers, self.scheduler):
-            end(process)
+    address: str
+    scheduler: "subprocess.Popen[bytes]"
+    workers: list["subprocess.Popen[bytes]"]
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
@@ -78,13 +35,41 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 @contextmanager
 def dask_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     """A cluster while it is needed."""
+    from distributed import Client
+
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = Cluster(folder, workers)
+    port = _free_port()
+    address = f"tcp://{_LOCAL}:{port}"
+    worker = ["worker", address, "--nthreads", "1", "--no-nanny"]
+    commands = [["scheduler", "--host", _LOCAL, "--port", str(port)], *[worker] * workers]
+    with (folder / "dask.log").open("wb") as log:
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", _DASK.format(kind), *arguments, "--no-dashboard"],
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                env=environment(PYTHONPATH=f"{ROOT}{os.pathsep}{ROOT / 'tests'}"),
+            )
+            for kind, *arguments in commands
+        ]
     try:
-        cluster.wait_for_workers(workers)
-        yield cluster
+        with Client(address, timeout="60s", set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=60)
+        yield Cluster(address, started[0], started[1:])
     finally:
-        cluster.stop()
+        for process in reversed(started):
+            end(process)
+
+
+_DASK = "from distributed.cli.dask_{} import main; main()"
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind((_LOCAL, 0))
+        port: int = found.getsockname()[1]
+    return port
 
 
 def s3_server() -> AbstractContextManager[str]:
@@ -118,9 +103,7 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Bare).serve_forever()
 
 @contextmanager
 def _server(folder: Path, *program: str) -> Iterator[str]:
-    with socket.socket() as found:
-        found.bind((_LOCAL, 0))
-        port = found.getsockname()[1]
+    port = _free_port()
     server = subprocess.Popen(
         [sys.executable, *program, str(port)],
         cwd=folder,
