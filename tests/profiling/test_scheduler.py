@@ -407,7 +407,7 @@ def test_what_vanishes_before_it_is_counted_is_named(tmp_path):
     corpus = Corpus(sources_of(tmp_path, 3), CorpusOptions(), load_tokenizer("builtin"))
     (tmp_path / "1.txt").unlink()
     with pytest.raises(InputError, match=r"1 of 3 splits failed.*1\.txt no longer exists"):
-        build(corpus)
+        build(corpus, RunOptions())
     partial = build(corpus, RunOptions(allow_partial=True))
     assert len(partial) == 2
     assert partial.corpus.failed == (f"{tmp_path.as_posix()}/1.txt no longer exists",)
