@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -156,6 +158,21 @@ def test_numbers(tmp_path, size, kind, wrong):
         one, other = whole_and_cut(tmp_path / "a.npy", size, on_error=on_error)
         assert one == other
     assert one[1][:40] == list(range(40))
+
+
+def test_threads_parse_headers_of_numbers_in_turn(tmp_path, monkeypatch):
+    read, parser = np.lib.format.read_array_header_1_0, threading.Lock()
+
+    def parse(file):
+        assert parser.acquire(blocking=False)
+        time.sleep(0.001)
+        parser.release()
+        return read(file)
+
+    monkeypatch.setattr(np.lib.format, "read_array_header_1_0", parse)
+    np.save(tmp_path / "a.npy", np.arange(50))
+    one, other = whole_and_cut(tmp_path / "a.npy", 1)
+    assert one == other
 
 
 @pytest.mark.parametrize("ending", ["txt", "jsonl"])

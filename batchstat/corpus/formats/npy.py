@@ -1,5 +1,6 @@
 """NumPy's .npy: a one-dimensional array of lengths."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -13,6 +14,7 @@ from batchstat.errors import InputError, SourceError
 from batchstat.storage.shown import one_line
 
 _MOST_RECORDS = 1 << 20  # limit for the numbers of a chunk
+_PARSING = threading.Lock()  # CPython's parser seldom fails where two threads are in it (gh-106905)
 
 
 def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
@@ -74,7 +76,8 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0}
     try:
         # Version 3.0 differs from 2.0 in how names of fields are encoded, and lengths have none.
-        shape, _, dtype = readers.get(version, np.lib.format.read_array_header_2_0)(file)
+        with _PARSING:
+            shape, _, dtype = readers.get(version, np.lib.format.read_array_header_2_0)(file)
     except OSError:
         raise
     except Exception as error:  # NumPy parses the header as Python, and may raise anything
