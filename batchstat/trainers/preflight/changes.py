@@ -19,8 +19,14 @@ from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.compare.trainer_change import TrainerChange
 
 if TYPE_CHECKING:
+    from batchstat.trainers.base.samples import TrainedSamples
     from batchstat.trainers.base.setup import Framework, TrainingSetup
     from batchstat.trainers.preflight.observed import Observed
+
+ALL_TRAINED = (
+    "every token is taken as trained: where only some carry loss, pass token ids with labels, "
+    "--trained-column"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,10 +45,36 @@ class Trainer:
         """
         if self.observed is None:
             return self._changes_of_keys()
-        from batchstat.trainers.preflight.samples import samples_and_settings
-
-        _, settings = samples_and_settings(self.setup, self.profile, self.settings)
+        _, settings = self.samples_and_settings()
         return tuple(changes_of_object(self.observed, settings, self._changes_of_keys()))
+
+    def samples_and_settings(
+        self, unmarked_warning: str = ALL_TRAINED
+    ) -> "tuple[TrainedSamples, Settings]":
+        """Return the samples of a corpus that a trainer batches, and the settings that it batches
+        them with.
+
+        If a corpus does not say which tokens carry loss, all do but the first of each sample, which
+        nothing predicts.
+
+        Raises:
+            OptionError: settings that contradict each other.
+            InputError: the trainer keeps no sample.
+        """
+        profile, batching = self.profile, self.setup.batching
+        # For a trainer that truncates nothing, the longest sample is the limit.
+        longest = profile.stats.max
+        of_corpus = {"max_length": longest} if batching.max_length_of_corpus else {}
+        merged = Settings(**{**batching.settings, **of_corpus, **self.settings})
+        limit = merged.resolve(longest=longest, stated_max=profile.stated_max).max_length
+        samples = batching.prepare(profile, limit)  # drops and truncates as the trainer does
+        # Texts are trained whole, and chats say what is trained; token ids and lengths may hide it.
+        is_unmarked = profile.corpus.options.content in ("tokens", "length")
+        if samples.profile.trained is None and is_unmarked:
+            unmarked = Finding("trained/unmarked", unmarked_warning)
+            samples = replace(samples, warnings=(*samples.warnings, unmarked))
+        # The profile, too, says which tokens were lost.
+        return replace(samples, profile=replace(samples.profile, lost=samples.lost)), merged
 
     def _changes_of_keys(self) -> tuple[TrainerChange, ...]:
         if self.framework is None:  # a loader
@@ -62,14 +94,13 @@ class Trainer:
         values contradict other keys, or do not go with this corpus.
         """
         from batchstat.trainers.base.files import setup_of
-        from batchstat.trainers.preflight.samples import samples_and_settings
 
         setup = self.setup
         assert self.framework is not None
         try:
             # `own` has all keys of the user's configuration, with their values.
             changed_setup = setup_of({**setup.own, **keys}, setup.framework, setup.path)
-            samples, settings = samples_and_settings(changed_setup, self.profile, self.settings)
+            samples, settings = replace(self, setup=changed_setup).samples_and_settings()
         except BatchstatError:
             return None
         return TrainerChange(

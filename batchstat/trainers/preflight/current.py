@@ -16,11 +16,10 @@ from batchstat.recording.recording import read_recording
 from batchstat.simulation.compare.named_rows import ParsedRow
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
-from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
+from batchstat.trainers.preflight.changes import ALL_TRAINED, CurrentTraining, Trainer
 from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.observed import WITHOUT_LABELS, Observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
-from batchstat.trainers.preflight.samples import ALL_TRAINED, samples_and_settings
 from batchstat.words import short
 
 
@@ -63,7 +62,7 @@ def training_of(trainer: Trainer) -> CurrentSetup:
     setup, observed = trainer.setup, trainer.observed
     # The warning where the corpus does not say which tokens carry loss.
     warning = ALL_TRAINED if observed is None else WITHOUT_LABELS
-    samples, settings = samples_and_settings(setup, trainer.profile, trainer.settings, warning)
+    samples, settings = trainer.samples_and_settings(warning)
     row: ParsedRow = setup.batching.strategy
     if observed is not None and observed.batches is not None:
         # The batches that were seen, instead of those that a strategy would make.
