@@ -99,18 +99,13 @@ def _in_brackets(name: str) -> list[str] | None:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Classes of samples: at most one each, or any number if there are `offsets`.
+    """Classes of samples: at most one each, or any number if there are `offsets`."""
 
-    Attributes:
-        codes: (n,) index into `names`, -1 for a sample without a label; or (offsets[-1],) those
-            of all samples in order.
-        names: the labels that occur, in order of their first sample.
-        offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None if every sample
-            has one code.
-    """
-
+    # (n,) index into `names`, -1 for a sample without a label; or (offsets[-1],) those of all
+    # samples in order.
     codes: Ints
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the labels that occur, in order of their first sample
+    # (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None if every sample has one code.
     offsets: Ints | None = None
 
     @property

@@ -30,15 +30,10 @@ class Histogram(Record):
 
 @dataclass(frozen=True, eq=False)
 class LengthStats:
-    """A set of lengths by its distinct values.
+    """A set of lengths by its distinct values."""
 
-    Attributes:
-        values: (n_distinct,) the lengths that occur, in ascending order.
-        counts: (n_distinct,) how often each occurs.
-    """
-
-    values: Ints
-    counts: Ints
+    values: Ints  # (n_distinct,) the lengths that occur, in ascending order
+    counts: Ints  # (n_distinct,) how often each occurs
 
     @classmethod
     def of(cls, lengths: Ints) -> "LengthStats":

@@ -18,15 +18,12 @@ class TokenRanges:
 
     Ranges are stored, not numbers of tokens, because a sample may be truncated or split later: how
     many tokens of the kind are left then follows from the ranges.
-
-    Attributes:
-        edges: (m,) positions in their sample at which ranges begin and end, alternating and
-            ascending: [2, 5, 7, 8] are the tokens 2, 3, 4 and 7.
-        offsets: (n + 1,) sample i has edges[offsets[i] : offsets[i + 1]].
     """
 
+    # (m,) positions in their sample at which ranges begin and end, alternating and ascending: [2,
+    # 5, 7, 8] are the tokens 2, 3, 4 and 7.
     edges: Ints
-    offsets: Ints
+    offsets: Ints  # (n + 1,) sample i has edges[offsets[i] : offsets[i + 1]]
 
     def __len__(self) -> int:
         """Return the number of samples."""

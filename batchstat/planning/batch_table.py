@@ -14,30 +14,18 @@ from batchstat.planning.samples import Samples
 
 @dataclass(frozen=True, eq=False)
 class BatchTable:
-    """Batches as columns of numbers, grouped in units: steps of a plan, each for one rank.
+    """Batches as columns of numbers, grouped in units: steps of a plan, each for one rank."""
 
-    Attributes:
-        rows: (n_batches,) rows of each batch.
-        widths: (n_batches,) tokens to which its rows are padded.
-        entries: (n_batches,) entries in its rows.
-        samples: (n_batches,) samples that begin in it; a split one counts with its first part.
-        tokens: (n_batches,) real tokens.
-        squares: (n_batches,) sum of the squared lengths of its entries.
-        padded_squares: (n_batches,) the same, after the padding of each entry within its row is
-            added to its length.
-        unit_offsets: (n_units + 1,) batches of each unit.
-        trained: (n_batches,) tokens that carry loss; None where no one needs them.
-    """
-
-    rows: Ints
-    widths: Ints
-    entries: Ints
-    samples: Ints
-    tokens: Ints
-    squares: Ints
+    rows: Ints  # (n_batches,) rows of each batch
+    widths: Ints  # (n_batches,) tokens to which its rows are padded
+    entries: Ints  # (n_batches,) entries in its rows
+    samples: Ints  # (n_batches,) samples that begin in it; a split one counts with its first part
+    tokens: Ints  # (n_batches,) real tokens
+    squares: Ints  # (n_batches,) sum of the squared lengths of its entries
+    # (n_batches,) the same, after the padding of each entry within its row is added to its length.
     padded_squares: Ints
-    unit_offsets: Ints
-    trained: Ints | None = None
+    unit_offsets: Ints  # (n_units + 1,) batches of each unit
+    trained: Ints | None = None  # (n_batches,) tokens that carry loss; None where no one needs them
 
     def __len__(self) -> int:
         """Return the number of batches."""

@@ -18,16 +18,11 @@ class Classes:
 
     A sample with several labels belongs to the rarest of them (the first in the corpus, if several
     are equally rare), so no sample counts twice. One without a label belongs to no class.
-
-    Attributes:
-        codes: (n,) index into `names`; −1 for no class.
-        names: the classes, in the order of their first sample in the corpus.
-        multilabel_count: number of samples with several labels.
     """
 
-    codes: Ints
-    names: tuple[str, ...]
-    multilabel_count: int = 0
+    codes: Ints  # (n,) index into `names`; −1 for no class
+    names: tuple[str, ...]  # the classes, in the order of their first sample in the corpus
+    multilabel_count: int = 0  # number of samples with several labels
 
     @cached_property
     def sizes(self) -> Ints:

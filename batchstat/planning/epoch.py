@@ -21,19 +21,12 @@ from batchstat.planning.size_limits import check_room
 
 @dataclass(frozen=True, eq=False)
 class InMemoryEpoch:
-    """The samples of an epoch as arrays, in order. No length is above `max_length`.
+    """The samples of an epoch as arrays, in order. No length is above `max_length`."""
 
-    Attributes:
-        samples: (n,) record number of each sample; a split one appears once per part.
-        lengths: (n,) tokens of each sample or part.
-        starts: (n,) first token of each part; None if nothing is split.
-        lost: what `overflow` loses.
-    """
-
-    samples: Ints
-    lengths: Ints
-    starts: Ints | None = None
-    lost: Lost = field(default_factory=Lost)
+    samples: Ints  # (n,) record number of each sample; a split one appears once per part
+    lengths: Ints  # (n,) tokens of each sample or part
+    starts: Ints | None = None  # (n,) first token of each part; None if nothing is split
+    lost: Lost = field(default_factory=Lost)  # what `overflow` loses
 
     @property
     def count(self) -> int:

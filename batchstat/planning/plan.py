@@ -12,46 +12,30 @@ from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, ro
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Window:
-    """Consecutive samples of the order that are batched together.
+    """Consecutive samples of the order that are batched together."""
 
-    Attributes:
-        lengths: (n,) tokens of each sample, after `max_length`, in order.
-        rng: the window's own generator, seeded with (seed, epoch, window).
-        last: whether the epoch ends with this window.
-        torch_seed: what torch's samplers are seeded with: the seed + the epoch.
-        starts: (n,) first token of each part of a sample; None where none is split.
-        epoch: number of the epoch.
-    """
-
-    lengths: Ints
-    rng: np.random.Generator
-    last: bool
-    torch_seed: int = 0
+    lengths: Ints  # (n,) tokens of each sample, after `max_length`, in order
+    rng: np.random.Generator  # the window's own generator, seeded with (seed, epoch, window)
+    last: bool  # whether the epoch ends with this window
+    torch_seed: int = 0  # what torch's samplers are seeded with: the seed + the epoch
+    # (n,) first token of each part of a sample; None where none is split.
     starts: Ints | None = None
-    epoch: int = 0
+    epoch: int = 0  # number of the epoch
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Windows:
-    """Consecutive windows, planned in one go.
+    """Consecutive windows, planned in one go."""
 
-    Attributes:
-        lengths: (n,) tokens of the samples of all windows, in order.
-        size: samples per window; only the last window may have fewer.
-        rng: returns the generator of a window, counted from the first of them.
-        last: whether the epoch ends with these windows.
-        torch_seed: what torch's samplers are seeded with: the seed + the epoch.
-        starts: (n,) first token of each part of a sample; None where none is split.
-        epoch: number of the epoch.
-    """
-
-    lengths: Ints
-    size: int
+    lengths: Ints  # (n,) tokens of the samples of all windows, in order
+    size: int  # samples per window; only the last window may have fewer
+    # Returns the generator of a window, counted from the first of them.
     rng: Callable[[int], np.random.Generator]
-    last: bool
-    torch_seed: int = 0
+    last: bool  # whether the epoch ends with these windows
+    torch_seed: int = 0  # what torch's samplers are seeded with: the seed + the epoch
+    # (n,) first token of each part of a sample; None where none is split.
     starts: Ints | None = None
-    epoch: int = 0
+    epoch: int = 0  # number of the epoch
 
     def __iter__(self) -> Iterator[Window]:
         """Yield each window. Without samples, there is one empty window."""

@@ -50,54 +50,37 @@ class Batch:
 
 
 class StepTotals(NamedTuple):
-    """What the steps of an epoch have over all ranks.
+    """What the steps of an epoch have over all ranks."""
 
-    Attributes:
-        samples: (n_steps,) entries of each step.
-        tokens: (n_steps,) tokens of each step that carry loss.
-        batches: (n_steps, world_size) batches of each step on each rank, empty ones not counted.
-    """
-
-    samples: Ints
-    tokens: Ints
-    batches: Ints
+    samples: Ints  # (n_steps,) entries of each step
+    tokens: Ints  # (n_steps,) tokens of each step that carry loss
+    batches: Ints  # (n_steps, world_size) batches of each step on each rank, empty ones not counted
 
 
 @dataclass(frozen=True, eq=False)
 class RankBatches:
-    """Batches of rows of entries, either of one rank in sequence or of all ranks.
+    """Batches of rows of entries, either of one rank in sequence or of all ranks."""
 
-    Attributes:
-        records: (n_entries,) record number of each.
-        starts: (n_entries,) first token of each; None if every sample is whole or truncated.
-        lengths: (n_entries,) tokens of each.
-        trained: (n_entries,) trained tokens of each that carry loss; None if they are unknown.
-        repeated: (n_entries,) whether each only evens out the ranks: if several ranks compute a
-            sample, the first one in the sequence of rounds is the one that counts.
-        row_offsets: (n_rows + 1,) entries of each row.
-        batch_offsets: (n_batches + 1,) rows of each batch; no rows where a rank gets an empty
-            batch.
-        widths: (n_batches,) tokens to which its rows are padded.
-        steps: (n_batches,) step of each batch, ascending on each rank.
-        ranks: (n_batches,) rank of each batch.
-        world_size: number of ranks.
-        joins_samples: whether a row is one text to the loss, so that of its tokens only the first
-            has none; else the first of each sample.
-        of_all_ranks: the steps of all ranks, where these are the batches of one.
-    """
-
-    records: Ints
+    records: Ints  # (n_entries,) record number of each
+    # (n_entries,) first token of each; None if every sample is whole or truncated.
     starts: Ints | None
-    lengths: Ints
+    lengths: Ints  # (n_entries,) tokens of each
+    # (n_entries,) trained tokens of each that carry loss; None if they are unknown.
     trained: Ints | None
+    # (n_entries,) whether each only evens out the ranks: if several ranks compute a sample, the
+    # first one in the sequence of rounds is the one that counts.
     repeated: npt.NDArray[np.bool_]
-    row_offsets: Ints
+    row_offsets: Ints  # (n_rows + 1,) entries of each row
+    # (n_batches + 1,) rows of each batch; no rows where a rank gets an empty batch.
     batch_offsets: Ints
-    widths: Ints
-    steps: Ints
-    ranks: Ints
-    world_size: int
+    widths: Ints  # (n_batches,) tokens to which its rows are padded
+    steps: Ints  # (n_batches,) step of each batch, ascending on each rank
+    ranks: Ints  # (n_batches,) rank of each batch
+    world_size: int  # number of ranks
+    # Whether a row is one text to the loss, so that of its tokens only the first has none; else the
+    # first of each sample.
     joins_samples: bool = False
+    # The steps of all ranks, where these are the batches of one.
     of_all_ranks: StepTotals | None = None
 
     def __len__(self) -> int:

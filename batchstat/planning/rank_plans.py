@@ -69,17 +69,12 @@ _Units = TypeVar("_Units", BatchPlan, BatchTable)
 class RankRound(NamedTuple, Generic[_Units]):
     """A piece of an epoch as it is distributed: some of its units, and the turns in which ranks get
     them.
-
-    Attributes:
-        batches: the batches of the units, as a plan or as a table.
-        turns: (n_turns, world_size) the unit of each rank, counted in this piece; −1 where it has
-            none.
-        numbers: (n_units,) number of each unit in the whole epoch; those of the first turn may be
-            repeated.
     """
 
-    batches: _Units
+    batches: _Units  # the batches of the units, as a plan or as a table
+    # (n_turns, world_size) the unit of each rank, counted in this piece; −1 where it has none.
     turns: Ints
+    # (n_units,) number of each unit in the whole epoch; those of the first turn may be repeated.
     numbers: Ints
 
     @property

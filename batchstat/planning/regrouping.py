@@ -31,40 +31,25 @@ _AT_ONCE = 1 << 20
 
 
 class _Groups(NamedTuple):
-    """Batches of steps.
+    """Batches of steps."""
 
-    Attributes:
-        places: (n,) step × cells + turn in the step × world_size + rank, where each step has
-            `cells` pairs of turn and rank.
-        firsts: (n,) the first entry of each, in a sequence of entries.
-        sizes: (n,) entries of each.
-    """
-
+    # (n,) step × cells + turn in the step × world_size + rank, where each step has `cells` pairs of
+    # turn and rank.
     places: Ints
-    firsts: Ints
-    sizes: Ints
+    firsts: Ints  # (n,) the first entry of each, in a sequence of entries
+    sizes: Ints  # (n,) entries of each
 
 
 class _Today(NamedTuple):
-    """The steps of a setup, before they are regrouped.
+    """The steps of a setup, before they are regrouped."""
 
-    Attributes:
-        entries: (n_entries,) entries of its plan, batch by batch as they are computed.
-        groups: its batches, of these.
-        cells: pairs of turn and rank of each step.
-        step_offsets: (n_steps + 1,) entries of each step.
-        per_rank: (n_steps,) the most batches of any rank.
-        costs: (n_steps,) what the slowest rank computes, in all between meetings.
-        largest: (n_steps,) total tokens of the largest batch.
-    """
-
-    entries: Ints
-    groups: _Groups
-    cells: int
-    step_offsets: Ints
-    per_rank: Ints
-    costs: Floats
-    largest: Ints
+    entries: Ints  # (n_entries,) entries of its plan, batch by batch as they are computed
+    groups: _Groups  # its batches, of these
+    cells: int  # pairs of turn and rank of each step
+    step_offsets: Ints  # (n_steps + 1,) entries of each step
+    per_rank: Ints  # (n_steps,) the most batches of any rank
+    costs: Floats  # (n_steps,) what the slowest rank computes, in all between meetings
+    largest: Ints  # (n_steps,) total tokens of the largest batch
 
 
 def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple[BatchPlan, Ints]]:
@@ -262,17 +247,11 @@ def best_batches(
 
 
 class SharedBatches(NamedTuple):
-    """Batches of steps, given to ranks.
+    """Batches of steps, given to ranks."""
 
-    Attributes:
-        offsets: (n_steps, n_batches + 1) samples of each batch.
-        costs: (n_steps,) what the slowest rank computes, summed over the meetings of ranks.
-        places: (n_steps, n_batches) turn × `world_size` + rank of each.
-    """
-
-    offsets: Ints
-    costs: Floats
-    places: Ints
+    offsets: Ints  # (n_steps, n_batches + 1) samples of each batch
+    costs: Floats  # (n_steps,) what the slowest rank computes, summed over the meetings of ranks
+    places: Ints  # (n_steps, n_batches) turn × `world_size` + rank of each
 
 
 def _best(results: Iterable[SharedBatches]) -> SharedBatches:

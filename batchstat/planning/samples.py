@@ -16,22 +16,15 @@ from batchstat.planning.classes import Classes
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The samples of a corpus, in its order or in the sequence of a trainer.
+    """The samples of a corpus, in its order or in the sequence of a trainer."""
 
-    Attributes:
-        lengths: (n,) tokens of each, before `max_length`.
-        records: (n,) record number of each in its corpus, each one once.
-        classes: the class of each; None if there are no labels.
-        known: statistics of the lengths, if already known.
-        trained: the tokens of each that carry loss; None if they are unknown.
-        lost: what of the corpus these samples are without: see `Profile.lost`.
-    """
-
-    lengths: Ints
-    records: Ints
-    classes: Classes | None = None
-    known: LengthStats | None = None
+    lengths: Ints  # (n,) tokens of each, before `max_length`
+    records: Ints  # (n,) record number of each in its corpus, each one once
+    classes: Classes | None = None  # the class of each; None if there are no labels
+    known: LengthStats | None = None  # statistics of the lengths, if already known
+    # The tokens of each that carry loss; None if they are unknown.
     trained: TokenRanges | None = None
+    # What of the corpus these samples are without: see `Profile.lost`.
     lost: Lost = field(default_factory=Lost)
 
     @cached_property

@@ -22,91 +22,62 @@ RUN_FILE = "run.json"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedBatch:
-    """A batch that a rank computed, or in a dry run only read: the forwards of one backward.
+    """A batch that a rank computed, or in a dry run only read: the forwards of one backward."""
 
-    Attributes:
-        step: the number of its step.
-        parts: what its forwards compute: one part for each set of token ids.
-        epoch: the number of the iterator of a loader that handed it out; None where it is unknown.
-        numbers: for each part, the sample numbers of its rows; None where they are not known.
-        digests: for each part, digests of its samples, which stand in for unknown numbers.
-        began: when its first forward began, in seconds since the process began to write; None if
-            it was not computed.
-        ended: when its backward ended, likewise.
-        is_counted: whether the model divides the loss by the number of trained tokens of the step.
-        is_step_counted: whether the Trainer gave its step that number.
-        ranks_meet: whether ranks wait for each other in it, by what wraps the model.
-    """
-
-    step: int
-    parts: Sequence[ReadBatch]
+    step: int  # the number of its step
+    parts: Sequence[ReadBatch]  # what its forwards compute: one part for each set of token ids
+    # The number of the iterator of a loader that handed it out; None where it is unknown.
     epoch: int | None = None
+    # For each part, the sample numbers of its rows; None where they are not known.
     numbers: Sequence[Sequence[int]] | None = None
+    # For each part, digests of its samples, which stand in for unknown numbers.
     digests: Sequence[Sequence[str]] = ()
+    # When its first forward began, in seconds since the process began to write; None if it was not
+    # computed.
     began: float | None = None
-    ended: float | None = None
+    ended: float | None = None  # when its backward ended, likewise
+    # Whether the model divides the loss by the number of trained tokens of the step.
     is_counted: bool = False
-    is_step_counted: bool = False
-    ranks_meet: bool = False
+    is_step_counted: bool = False  # whether the Trainer gave its step that number
+    ranks_meet: bool = False  # whether ranks wait for each other in it, by what wraps the model
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedRank:
-    """What one process trained.
+    """What one process trained."""
 
-    Attributes:
-        rank: its rank.
-        world_size: the number of ranks of its training.
-        begun: its first line: the versions of Python and torch, the program.
-        batches: its batches, in their sequence.
-        device: the name of the device that computed them; empty where none did.
-        step_ends: when each step ended, in seconds since the process began to write.
-        skipped: number of steps that a scaler of gradients skipped.
-        trainer: what its Trainer said of itself; None without one.
-        handed: (epoch, sample numbers, digests) of each batch that accelerate's dispatcher read on
-            this rank and cut into parts for all ranks.
-        later_trainings: how often a Trainer trained again; only the first training is kept.
-        why_ended: how the process ended, in words; empty where it wrote nothing of that.
-        is_planned: whether it was ended as the run was to do, by a dry run or after its steps.
-        why_partly: why a dry run read less than an epoch; empty if it did not.
-        unused: (calls, tokens) of forwards without a gradient.
-    """
-
-    rank: int
-    world_size: int
-    begun: Mapping[str, Any]
-    batches: Sequence[RecordedBatch]
-    device: str = ""
+    rank: int  # its rank
+    world_size: int  # the number of ranks of its training
+    begun: Mapping[str, Any]  # its first line: the versions of Python and torch, the program
+    batches: Sequence[RecordedBatch]  # its batches, in their sequence
+    device: str = ""  # the name of the device that computed them; empty where none did
+    # When each step ended, in seconds since the process began to write.
     step_ends: Sequence[float] = ()
-    skipped: int = 0
-    trainer: Mapping[str, Any] | None = None
+    skipped: int = 0  # number of steps that a scaler of gradients skipped
+    trainer: Mapping[str, Any] | None = None  # what its Trainer said of itself; None without one
+    # (epoch, sample numbers, digests) of each batch that accelerate's dispatcher read on this rank
+    # and cut into parts for all ranks.
     handed: Sequence[tuple[int, Sequence[int], Sequence[str]]] = ()
-    later_trainings: int = 0
-    why_ended: str = ""
+    later_trainings: int = 0  # how often a Trainer trained again; only the first training is kept
+    why_ended: str = ""  # how the process ended, in words; empty where it wrote nothing of that
+    # Whether it was ended as the run was to do, by a dry run or after its steps.
     is_planned: bool = False
-    why_partly: str = ""
-    unused: tuple[int, int] = (0, 0)
+    why_partly: str = ""  # why a dry run read less than an epoch; empty if it did not
+    unused: tuple[int, int] = (0, 0)  # (calls, tokens) of forwards without a gradient
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """What the processes of a run have written.
+    """What the processes of a run have written."""
 
-    Attributes:
-        folder: the folder that they wrote to.
-        facts: what the launcher wrote: the command, the id, when it was made, whether it was dry.
-        ranks: the ranks of the longest training, in their order.
-        others: number of other trainings.
-        of_other_runs: number of files in the folder that are of other runs.
-        processes: the lines in which each process noted how far it came, such as "torch" when it
-            had imported that.
-    """
-
-    folder: Path
+    folder: Path  # the folder that they wrote to
+    # What the launcher wrote: the command, the id, when it was made, whether it was dry.
     facts: Mapping[str, Any]
-    ranks: Sequence[RecordedRank]
-    others: int = 0
-    of_other_runs: int = 0
+    ranks: Sequence[RecordedRank]  # the ranks of the longest training, in their order
+    others: int = 0  # number of other trainings
+    of_other_runs: int = 0  # number of files in the folder that are of other runs
+    # The lines in which each process noted how far it came, such as "torch" when it had imported
+    # that.
     processes: Sequence[Mapping[str, Any]] = field(default=())
 
     @property

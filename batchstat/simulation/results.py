@@ -29,17 +29,13 @@ if TYPE_CHECKING:
 class Timeline(NamedTuple):
     """The steps of an epoch, summed up in a few points for a plot. Each point stands for the same
     number of consecutive steps; the last one may stand for fewer.
-
-    Attributes:
-        edges: (n_points + 1,) the first step of each point; last, the number of steps.
-        slowest: (n_points,) total tokens of the slowest rank in a step, the most of the point's
-            steps; where ranks meet often in a step, the sum of the slowest before each meeting.
-        mean: (n_points,) mean total tokens per rank and step.
     """
 
-    edges: Ints
+    edges: Ints  # (n_points + 1,) the first step of each point; last, the number of steps
+    # (n_points,) total tokens of the slowest rank in a step, the most of the point's steps; where
+    # ranks meet often in a step, the sum of the slowest before each meeting.
     slowest: Ints
-    mean: npt.NDArray[np.float64]
+    mean: npt.NDArray[np.float64]  # (n_points,) mean total tokens per rank and step
 
     @classmethod
     def of(
@@ -77,34 +73,27 @@ lengths.
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StrategyResult:
-    """One row of a report: a strategy, and what it does with the corpus.
+    """One row of a report: a strategy, and what it does with the corpus."""
 
-    Attributes:
-        request: the strategy, and the settings it was planned with.
-        counts: what its plan computes, pads, truncates and drops.
-        widths: histogram of the batches' widths.
-        seeds: results under several seeds; None if only one was tried.
-        interval: interval for the padding ratio; None if the whole corpus was simulated.
-        trained: its trained tokens and their weights; None if these are unknown.
-        meetings: (n_meetings, world_size) total tokens of each rank before each meeting of the
-            ranks, in steps or micro-batches (`wait`); None for one rank.
-        first_batches: the first batches of its plan; None outside of a comparison.
-        dropped_again: number of samples that both this epoch and the next one drop; None where it
-            drops none, or does not draw all of the corpus.
-        on_device: what an epoch takes on the calibrated device; all unknown without one.
-        reading: how the batches of a data loader were read; None for a plan of batchstat.
-    """
-
-    request: RowRequest
-    counts: PlanCounts
-    widths: Histogram
-    seeds: SeedSpread | None = None
+    request: RowRequest  # the strategy, and the settings it was planned with
+    counts: PlanCounts  # what its plan computes, pads, truncates and drops
+    widths: Histogram  # histogram of the batches' widths
+    seeds: SeedSpread | None = None  # results under several seeds; None if only one was tried
+    # Interval for the padding ratio; None if the whole corpus was simulated.
     interval: Interval | None = None
+    # Its trained tokens and their weights; None if these are unknown.
     trained: TrainedCounts | None = None
+    # (n_meetings, world_size) total tokens of each rank before each meeting of the ranks, in steps
+    # or micro-batches (`wait`); None for one rank.
     meetings: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
+    # The first batches of its plan; None outside of a comparison.
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
+    # Number of samples that both this epoch and the next one drop; None where it drops none, or
+    # does not draw all of the corpus.
     dropped_again: int | None = None
+    # What an epoch takes on the calibrated device; all unknown without one.
     on_device: OnDevice = field(default_factory=OnDevice)
+    # How the batches of a data loader were read; None for a plan of batchstat.
     reading: "LoaderFacts | None" = None
 
     def __repr__(self) -> str:

@@ -17,18 +17,12 @@ from batchstat.planning.batch_table import BatchTable
 class RowRuns:
     """Rows of an epoch as run-length encoded numbers, widest first: run i is `counts[i]` equal
     rows.
-
-    Attributes:
-        counts: (n_runs,) rows of each run.
-        held: (n_runs,) tokens in each of its rows, descending.
-        entries: (n_runs,) entries in each of its rows.
-        squares: (n_runs,) sum of the squared lengths of a row's entries.
     """
 
-    counts: Ints
-    held: Ints
-    entries: Ints
-    squares: Ints
+    counts: Ints  # (n_runs,) rows of each run
+    held: Ints  # (n_runs,) tokens in each of its rows, descending
+    entries: Ints  # (n_runs,) entries in each of its rows
+    squares: Ints  # (n_runs,) sum of the squared lengths of a row's entries
 
     @classmethod
     def of_samples(cls, stats: LengthStats) -> "RowRuns":

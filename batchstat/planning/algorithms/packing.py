@@ -27,20 +27,13 @@ class Packing(NamedTuple):
 
     Lengths [6, 4, 4] in two rows of 8 tokens: the run (row 0, 1 row, 1 length each) and the run
     (row 1, 1 row, 2 lengths each).
-
-    Attributes:
-        row: (m,) the first row of each run.
-        rows: (m,) number of its rows.
-        per_row: (m,) lengths that each of these rows gets.
-        before: (m,) lengths that each of them has from earlier runs.
-        tokens: (m,) sum of the lengths that each of them gets.
     """
 
-    row: Ints
-    rows: Ints
-    per_row: Ints
-    before: Ints
-    tokens: Ints
+    row: Ints  # (m,) the first row of each run
+    rows: Ints  # (m,) number of its rows
+    per_row: Ints  # (m,) lengths that each of these rows gets
+    before: Ints  # (m,) lengths that each of them has from earlier runs
+    tokens: Ints  # (m,) sum of the lengths that each of them gets
 
     @property
     def n_rows(self) -> int:

@@ -25,19 +25,15 @@ each sample. Above it, batches begin only at every second, third, … sample.
 
 @dataclass(frozen=True, eq=False)
 class SortedSteps:
-    """Steps side by side, the samples of each sorted longest first.
+    """Steps side by side, the samples of each sorted longest first."""
 
-    Attributes:
-        costs: (n_steps, n) cost of a row that is as wide as each sample, above 0 and falling along
-            a step; whatever follows a step's own samples counts for nothing.
-        most_rows: (n_steps, n) rows that a batch may have whose longest sample it is, at least 1;
-            rising along a step.
-        sizes: (n_steps,) samples of each step.
-    """
-
+    # (n_steps, n) cost of a row that is as wide as each sample, above 0 and falling along a step;
+    # whatever follows a step's own samples counts for nothing.
     costs: Floats
+    # (n_steps, n) rows that a batch may have whose longest sample it is, at least 1; rising along a
+    # step.
     most_rows: Ints
-    sizes: Ints
+    sizes: Ints  # (n_steps,) samples of each step
 
     @cached_property
     def firsts(self) -> Ints:

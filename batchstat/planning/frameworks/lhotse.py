@@ -81,19 +81,7 @@ class Lhotse(Strategy):
 
 
 class _Buffer:
-    """The buffer of samples, in buckets, from which batches are drawn.
-
-    Attributes:
-        lengths: (n,) padded tokens of all samples of the epoch.
-        bucket_of: (n,) bucket of each.
-        keeps_short: whether short batches at the end are kept.
-        random_numbers: random numbers in [0, 1).
-        max_samples: the most samples in a batch.
-        waiting: for each bucket, the samples in the buffer.
-        length_counts: for each bucket, how many of these have each length.
-        longest: for each bucket, the longest of these lengths.
-        n_arrived: how many samples have come into the buffer so far.
-    """
+    """The buffer of samples, in buckets, from which batches are drawn."""
 
     def __init__(
         self,
@@ -104,17 +92,19 @@ class _Buffer:
         window: Window,
     ) -> None:
         self.settings = settings
-        self.lengths = lengths
-        self.bucket_of = bucket_of
-        self.keeps_short = settings.keeps_short(window)
-        self.random_numbers = _random_numbers(window.rng)
-        self.max_samples = settings.max_samples or MAX_INT
+        self.lengths = lengths  # (n,) padded tokens of all samples of the epoch
+        self.bucket_of = bucket_of  # (n,) bucket of each
+        self.keeps_short = settings.keeps_short(window)  # whether short batches at the end are kept
+        self.random_numbers = _random_numbers(window.rng)  # random numbers in [0, 1)
+        self.max_samples = settings.max_samples or MAX_INT  # the most samples in a batch
         # Random samples are taken from the end of a list, the oldest from the front of a queue.
         container = list if settings.shuffle else deque
+        # For each bucket, the samples in the buffer.
         self.waiting: list[list[int] | deque[int]] = [container() for _ in range(n_buckets)]
+        # For each bucket, how many of these have each length.
         self.length_counts: list[Counter[int]] = [Counter() for _ in range(n_buckets)]
-        self.longest = [0] * n_buckets
-        self.n_arrived = 0
+        self.longest = [0] * n_buckets  # for each bucket, the longest of these lengths
+        self.n_arrived = 0  # how many samples have come into the buffer so far
 
     def batches(self) -> list[list[int]]:
         """Return the samples of each batch, in the order in which they are drawn; the buffer is

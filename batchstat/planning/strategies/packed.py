@@ -41,19 +41,12 @@ METHODS: Mapping[str, str] = {
 
 
 class PackedSamples(NamedTuple):
-    """Samples, or parts of them, in rows.
+    """Samples, or parts of them, in rows."""
 
-    Attributes:
-        samples: (n_entries,) sample of each entry.
-        lengths: (n_entries,) tokens of each.
-        starts: (n_entries,) first token of each; None unless samples are split.
-        packing: the rows of the entries.
-    """
-
-    samples: Ints
-    lengths: Ints
-    starts: Ints | None
-    packing: Packing
+    samples: Ints  # (n_entries,) sample of each entry
+    lengths: Ints  # (n_entries,) tokens of each
+    starts: Ints | None  # (n_entries,) first token of each; None unless samples are split
+    packing: Packing  # the rows of the entries
 
 
 @described(

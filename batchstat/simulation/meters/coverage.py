@@ -28,37 +28,24 @@ class DistinctCounts(NamedTuple):
 
 
 class RankSamples(NamedTuple):
-    """What one rank computes.
+    """What one rank computes."""
 
-    Attributes:
-        samples: number of samples, repeats counted.
-        batches: number of batches.
-        classes: (n_classes,) samples of each class; empty if there are no labels.
-    """
-
-    samples: int
-    batches: int
+    samples: int  # number of samples, repeats counted
+    batches: int  # number of batches
+    # (n_classes,) samples of each class; empty if there are no labels.
     classes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which samples of the corpus are computed.
+    """Which samples of the corpus are computed."""
 
-    Attributes:
-        corpus_samples: samples of the corpus, including those never drawn.
-        times: pairs (times, samples): how many samples are computed that many times; ascending
-            from 1.
-        shared_samples: samples that several ranks compute.
-        ranks: what each rank computes.
-        mixing: how classes mix within batches; None if there are no labels.
-    """
-
-    corpus_samples: int
+    corpus_samples: int  # samples of the corpus, including those never drawn
+    # Pairs (times, samples): how many samples are computed that many times; ascending from 1.
     times: tuple[tuple[int, int], ...]
-    shared_samples: int
-    ranks: tuple[RankSamples, ...]
-    mixing: Mixing | None = None
+    shared_samples: int  # samples that several ranks compute
+    ranks: tuple[RankSamples, ...]  # what each rank computes
+    mixing: Mixing | None = None  # how classes mix within batches; None if there are no labels
 
     @property
     def unique_samples(self) -> int:

@@ -25,17 +25,12 @@ from batchstat.simulation.meters.rank_idle import RankMeter, sum_by_step
 
 
 class Measurement(NamedTuple):
-    """Results of a strategy on an epoch.
+    """Results of a strategy on an epoch."""
 
-    Attributes:
-        counts: all counts.
-        widths: statistics of the batches' widths.
-        meetings: (n_meetings, world_size) total tokens of each rank before each meeting of the
-            ranks, in steps or micro-batches.
-    """
-
-    counts: PlanCounts
-    widths: LengthStats
+    counts: PlanCounts  # all counts
+    widths: LengthStats  # statistics of the batches' widths
+    # (n_meetings, world_size) total tokens of each rank before each meeting of the ranks, in steps
+    # or micro-batches.
     meetings: Ints
 
 
