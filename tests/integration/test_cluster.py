@@ -243,10 +243,9 @@ def test_interrupted_at_any_time(corpus, expected, tmp_path, out):
         executor = rng.choice(["processes", "processes", "threads"])
         arguments = ["profile", "corpus", *READ, "--executor", executor, "-o", out]
         running = started(corpus, tmp_path / "cache", *arguments)
+        time.sleep(rng.uniform(0.5, 3.5))
         if is_last:  # on a slow machine none of the others has counted a split
             wait_for_counts(tmp_path / "cache", running)
-        else:
-            time.sleep(rng.uniform(0.5, 3.5))
         if running.poll() is None:
             below = psutil.Process(running.pid).children(recursive=True)
             running.send_signal(rng.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))
