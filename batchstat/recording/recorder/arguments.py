@@ -111,21 +111,17 @@ def enters_graph(arguments: Mapping[str, Any]) -> bool:
 
 
 class WholeNumbers:
-    """The tensors of whole numbers among arguments or in a batch: token ids, masks and labels.
-
-    Attributes:
-        nested: the argument or batch with these tensors alone, in dictionaries and lists; None
-            where it has none.
-        tensors: the same, one after the other.
-        are_here: whether all are in the memory of the processor, where they are read at once.
-    """
+    """The tensors of whole numbers among arguments or in a batch: token ids, masks and labels."""
 
     __slots__ = ("are_here", "nested", "tensors")
 
     def __init__(self, value: Any) -> None:
         """Look for them in an argument, a mapping of arguments, or a batch."""
-        self.tensors: list[Any] = []
+        self.tensors: list[Any] = []  # these tensors, one after the other
+        # Whether all are in the memory of the processor, where they are read at once.
         self.are_here = True
+        # The argument or batch with these tensors alone, in dictionaries and lists; None where it
+        # has none.
         self.nested = self._collected(value, depth=0)
 
     def _collected(self, value: Any, depth: int) -> Any:

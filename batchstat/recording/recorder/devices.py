@@ -87,14 +87,10 @@ def _stream_of(torch: Any, numbers: WholeNumbers) -> Any:
 class Moment(NamedTuple):
     """A moment of the training: when the processor reached it, and a mark for a CUDA device, which
     reaches it later.
-
-    Attributes:
-        at: seconds of `perf_counter` on the processor.
-        event: the mark, an event of CUDA; None without a CUDA device.
     """
 
-    at: float
-    event: Any
+    at: float  # seconds of `perf_counter` on the processor
+    event: Any  # the mark, an event of CUDA; None without a CUDA device
 
     @property
     def is_here(self) -> bool:
@@ -105,14 +101,11 @@ class Moment(NamedTuple):
 class Clock:
     """Tells when a device computes what the processor hands it, by events of CUDA; without them,
     when the processor hands it out.
-
-    Attributes:
-        name: of the device; empty before the first batch.
     """
 
     def __init__(self) -> None:
         """Begin with the times of the processor."""
-        self.name = ""
+        self.name = ""  # of the device; empty before the first batch
         self._device: Any = None
         self._first: Moment | None = None
 

@@ -36,26 +36,19 @@ _MOST_OUTPUTS = 4  # outputs of a forward that are watched for a gradient, at mo
 
 
 class Model:
-    """What is known of a model. It is looked for once, at the first forward.
-
-    Attributes:
-        kind: its class.
-        pad_token_id: the id that pads, by its tokenizer, its configuration or its embedding; None
-            where none of them says it.
-        has_decoder: whether it has an encoder and a decoder; None where it does not say.
-        takes_ids: whether it has an embedding, and so takes token ids.
-        uses_count: whether its loss divides by the number of trained tokens that it is given. Some
-            models of transformers are given it and take the mean of their batch all the same.
-    """
+    """What is known of a model. It is looked for once, at the first forward."""
 
     def __init__(self, torch: Any, module: Any, pad_token_id: Any) -> None:
         """Look for the facts of a model. `pad_token_id` is its tokenizer's, which comes first."""
         inner = unwrapped(module)
         config = getattr(inner, "config", None)
-        self.kind = type(inner).__name__
+        self.kind = type(inner).__name__  # its class
+        # Whether it has an encoder and a decoder; None where it does not say.
         self.has_decoder = getattr(config, "is_encoder_decoder", None)
         embeddings = [each for each in inner.modules() if "Embedding" in type(each).__name__]
-        self.takes_ids = bool(embeddings)
+        self.takes_ids = bool(embeddings)  # whether it has an embedding, and so takes token ids
+        # The id that pads, by its tokenizer, its configuration or its embedding; None where none of
+        # them says it.
         self.pad_token_id = pad_token_id
         if self.pad_token_id is None:
             self.pad_token_id = getattr(config, "pad_token_id", None)
@@ -67,6 +60,8 @@ class Model:
         # An adapter of PEFT wraps the model whose forward computes the loss.
         get_base_model = getattr(inner, "get_base_model", None)
         loss_modules = [inner] if get_base_model is None else [inner, get_base_model()]
+        # Whether its loss divides by the number of trained tokens that it is given. Some models of
+        # transformers are given it and take the mean of their batch all the same.
         self.uses_count = any(map(_uses_count, loss_modules))
 
     def read(self, arrays: Any, pad_token_id: Any = None) -> list[ReadBatch]:

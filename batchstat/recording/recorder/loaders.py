@@ -61,18 +61,16 @@ class Loaders:
     What loaders yield is not yet what is trained: they prefetch, a dispatcher cuts batches into
     parts, and evaluation has loaders too. So each batch waits here until a forward computes it: the
     same tensors, or, where they were copied to a device, the same token ids.
-
-    Attributes:
-        handed: batches that a dispatcher cuts into parts for the ranks, not written yet.
-        handing: how the loop hands a loader's batch to its model, which a dry run learns.
-        recent: the last batches, which are looked through for the very tensors of a forward; in a
-            dry run, the batches from which it learns `handing`.
     """
 
     def __init__(self, keeps_batches: bool) -> None:
         """Begin without a batch. A dry run keeps the data of batches, to read them later."""
+        # Batches that a dispatcher cuts into parts for the ranks, not written yet.
         self.handed: list[Fetched] = []
+        # How the loop hands a loader's batch to its model, which a dry run learns.
         self.handing = Handing()
+        # The last batches, which are looked through for the very tensors of a forward; in a dry
+        # run, the batches from which it learns `handing`.
         self.recent: collections.deque[Fetched] = collections.deque()
         self._keeps_batches = keeps_batches
         # Batches that no forward has computed yet, by the fingerprint of their token ids: a list,

@@ -59,6 +59,11 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
         trainer = with_batches(trainer, sampler)
         trainer.train()
 
+    Args:
+        trainer: a Trainer of transformers 5.4 or later, or of a subclass. Its training dataset is
+            indexed with the sampler's record numbers.
+        sampler: the batches of this rank.
+
     Raises:
         OptionError: not a Trainer, a version that is too old, or a sampler for other ranks or
             another `gradient_accumulation_steps`.

@@ -37,12 +37,24 @@ class BatchLoader:
         class Model(LightningModule):
             def train_dataloader(self):
                 return BatchLoader(self.trainer, dataset, sampler, collate_fn=collate)
+
+    Attributes:
+        batch: details of the batch being trained on, such as the weight of its loss in the step,
+            for `training_step`: `self.trainer.train_dataloader.batch`.
     """
 
     def __init__(
         self, trainer: "Trainer", dataset: Any, sampler: BatchSampler, **loader: Any
     ) -> None:
         """Check the arguments.
+
+        Args:
+            trainer: a Trainer of `lightning.pytorch` or `pytorch_lightning`, with
+                `reload_dataloaders_every_n_epochs=1`, as epochs may differ in their number of
+                batches.
+            dataset: is indexed with the sampler's record numbers.
+            sampler: the batches of this rank.
+            loader: further arguments of torch's DataLoader, such as `collate_fn` and `num_workers`.
 
         Raises:
             OptionError: not a Trainer, one that keeps its loaders, or a sampler for other ranks or
