@@ -101,7 +101,7 @@ def check(
         strategy=now.strategy,
         report=now.report,
         since=None if base is None else base.since(now.strategy, now.report, __version__),
-        outcomes=tuple(with_remedies(now, outcomes, describe, trained.trainer)),
+        outcomes=tuple(with_remedies(now, outcomes, describe, trained)),
         warnings=(*trained.warnings, *now.warnings),
     )
 

@@ -19,7 +19,7 @@ from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.candidates import simulate_candidates
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.results import Simulation
-from batchstat.trainers.preflight.changes import Trainer, changes_of_name
+from batchstat.trainers.preflight.changes import CurrentTraining, changes_of_name
 
 Report = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ def with_remedies(
     now: CheckedReport,
     outcomes: Sequence[Outcome],
     describe: Written,
-    trainer: Trainer | None,
+    trained: CurrentTraining,
 ) -> Iterator[Outcome]:
     """Yield the outcomes again, those of exceeded limits with a remedy if there is one: of the
     changes that keep the limit, the one that changes the training least and breaks no other limit,
@@ -44,17 +44,17 @@ def with_remedies(
     """
     kept = [outcome for outcome in outcomes if outcome.kept]
     # All other numbers are of the corpus alone, which no change of the training changes.
-    to_mend = [
+    exceeded = [
         outcome
         for outcome in outcomes
         if not outcome.kept and outcome.limit.path.startswith("strategy.")
     ]
-    reports = list(_changes_with_reports(now, trainer)) if to_mend else []
+    reports = list(_changes_with_reports(now, trained)) if exceeded else []
     for outcome in outcomes:
         helpful = [
             (change, report, _exceeded(kept, report))
             for change, report in reports
-            if outcome in to_mend and not _exceeded([outcome], report)
+            if outcome in exceeded and not _exceeded([outcome], report)
         ]
         if not helpful:
             yield outcome
@@ -72,7 +72,7 @@ def with_remedies(
         if isinstance(strategy, StrategySpec) and size is not None and not is_given:
             strategy = strategy.with_parameter(key, size)
         settings: Mapping[str, Any] = {"current": strategy.text}
-        if trainer is not None and change.keys is not None:
+        if trained.trainer is not None and change.keys is not None:
             settings = change.keys
         written, then = describe(change, settings)
         remedy = Remedy(
@@ -86,7 +86,7 @@ def with_remedies(
 
 
 def _changes_with_reports(
-    now: CheckedReport, trainer: Trainer | None
+    now: CheckedReport, trained: CurrentTraining
 ) -> Iterator[tuple[Change, Report]]:
     """Yield what a comparison finds, each change with the report that it leads to: first those that
     save compute, then those that save none, then packing.
@@ -94,8 +94,9 @@ def _changes_with_reports(
     changes = simulate_candidates(
         resolve_inputs(now.profile, keep=now.settings.keep_labels),
         now.settings,
+        strategies=trained.strategies,
         current=now.current,
-        trainer=changes_of_name if trainer is None else trainer.changes,
+        trainer=changes_of_name if trained.trainer is None else trained.trainer.changes,
         device=now.device,
     ).changes
     found = [*changes.ranked, *changes.others]

@@ -20,7 +20,7 @@ from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 class PlanInputs(NamedTuple):
     """A corpus to simulate on."""
 
-    samples: Samples  # its samples
+    samples: Samples
     profile: Profile | None  # the profile they come from, if any
 
     @property

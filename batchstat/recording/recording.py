@@ -46,7 +46,7 @@ class RecordedBatch:
 class RecordedRank:
     """What one process trained."""
 
-    rank: int  # its rank
+    rank: int
     world_size: int  # the number of ranks of its training
     begun: Mapping[str, Any]  # its first line: the versions of Python and torch, the program
     batches: Sequence[RecordedBatch]  # its batches, in their sequence

@@ -19,7 +19,7 @@ class TrainerChange:
     keys: Mapping[str, Any]  # the keys with their values
     line: str  # the same as a line to paste
     strategy: StrategySpec  # the strategy that they make
-    settings: Settings  # its settings
+    settings: Settings
     # The samples that the trainer then keeps; None for those of the current setup.
     profile: Profile | None = None
 

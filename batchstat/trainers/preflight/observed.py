@@ -67,7 +67,7 @@ class Observed:
     setup: TrainingSetup
     profile: Profile
     settings: Mapping[str, Any]  # the settings of the training
-    batches: GivenBatches | None = None  # the batches
+    batches: GivenBatches | None = None
     trainer: TrainerObject | None = None  # what the trainer's object says of itself
     rows: PreparedRows | None = None  # the rows of the trainer's data set
     loader: LoaderFacts | None = None  # how batches were read

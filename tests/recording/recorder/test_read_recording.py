@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import batchstat
 from batchstat import InputError
 from batchstat.recording.recorded_batches import batches_of
 from batchstat.recording.recorder.lines import part_of, read_of
 from batchstat.recording.recorder.log import FORMAT
-from batchstat.recording.recorder.reading import read_batch
+from batchstat.recording.recorder.reading import read_batch, read_parts
 from batchstat.recording.recording import read_recording
 from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
@@ -174,3 +175,14 @@ def test_other_lines_that_were_edited_are_refused(tmp_path, lines):
 def test_a_folder_without_a_run_is_said(tmp_path):
     with pytest.raises(InputError, match="no recording: name the folder that batchstat run wrote"):
         read_recording(tmp_path)
+
+
+def test_no_strategy_is_a_remedy_for_an_encoder_and_a_decoder(tmp_path):
+    lines = [begin()]
+    for i in range(8):  # batches of equal samples would have no padding
+        mask = (np.arange(30) < [[3], [30]]).astype(int)
+        arrays = {"input_ids": mask, "attention_mask": mask, "labels": np.ones((2, 4), dtype=int)}
+        parts = [part_of(each) for each in read_parts(arrays, has_decoder=True)]
+        lines += [batch(i, 3) | {"parts": parts}, step(i)]
+    checked = batchstat.check(None, {"max-padding": "9%"}, current=write(tmp_path, lines))
+    assert [outcome.remedy for outcome in checked.failures] == [None]
