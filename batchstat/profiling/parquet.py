@@ -42,7 +42,7 @@ from batchstat.storage.sealed_tables import (
 )
 from batchstat.storage.shown import is_remote
 
-SCHEMA = "batchstat.lengths/4"
+SCHEMA = "batchstat.lengths/5"
 ROW_GROUP = 1 << 20
 """Samples of a row group, which are in memory at a time while a file is read or written."""
 

@@ -33,7 +33,7 @@ SKIPPED = {
     "a.jsonl": (
         b'{"text": "one"}\n{"text": "\xff"}\n{"text": 2}\n{"text": \n[]\n{"txt": "x"}\n'
         b'{"text": "\\ud800"}\n\n{"text": "ok"}\n',
-        [0, 8],
+        [0, 7],
         {"not_utf8": 2, "wrong_type": 1, "malformed": 1, "missing_column": 2},
     ),
     "a.json": (

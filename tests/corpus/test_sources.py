@@ -95,7 +95,9 @@ def test_every_format_in_every_compression_is_read_back(folder, name, ending, te
     (folder / "packed").mkdir(exist_ok=True)
     path = folder / "packed" / f"{name}{ending}"
     path.write_bytes(PACKED[ending](WRITTEN[name](texts)))
-    expected = [(i, text) for i, text in enumerate(texts) if text.strip()]
+    # The blank lines of delimited text are no records.
+    written = [text for text in texts if text.strip(" ") or name != "a.tsv"]
+    expected = [(i, text) for i, text in enumerate(written) if text.strip()]
     assert list(zip(*read(path), strict=True)) == expected
     renamed = path.rename(folder / "unknown.dat")
     kind = {"feather": "arrow"}.get(name[2:], name[2:])

@@ -6,7 +6,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from batchstat.corpus.bad_records import BLANK, BadRecord
+from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.files.opening import OpenSource
@@ -24,7 +24,7 @@ from batchstat.lengths.labels import label_of_cell
 from batchstat.words import short
 
 _NO_COLUMNS = Columns(("",))
-"""Columns of blank or bad records before the first one that shows the number of columns."""
+"""Columns of bad records before the first one that shows the number of columns."""
 
 
 def read_csv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
@@ -47,8 +47,7 @@ def _read_delimited(
     opened: OpenSource, options: CorpusOptions, dialect: Dialect
 ) -> Iterator[Chunk]:
     """Yield the requested columns, one chunk at a time."""
-    # A blank line is a record without text; before the header it is ignored. A record with too few
-    # or too many fields is bad.
+    # A record with too few or too many fields is bad.
     if dialect.quoted:
         records = quoted_records(opened, dialect, options)
     else:
@@ -69,8 +68,8 @@ def _read_delimited(
     # The names twice: those of all columns, and those of columns with text, which here are all.
     columns = choose_columns(opened.path, names, names, options) if names else None
     for batch in records:
-        # Without a header, the first record with fields shows the number of columns. Until then all
-        # records are blank or bad, and have one empty column.
+        # Without a header, the first good record shows the number of columns. Until then all are
+        # bad, and have one empty column.
         if columns is None:
             names = _numbers_as_names(batch)
             columns = choose_columns(opened.path, names, names, options) if names else None
@@ -78,23 +77,23 @@ def _read_delimited(
 
 
 def _numbers_as_names(records: Records) -> list[str]:
-    widths = (len(row) for row in records.rows if row and not isinstance(row, BadRecord))
+    widths = (len(row) for row in records.rows if not isinstance(row, BadRecord))
     return [str(number) for number in range(next(widths, 0))]
 
 
 def _take_header(path: str, records: Iterator[Records]) -> tuple[list[str], Iterator[Records]]:
-    """Take the header, the first record that is not blank, from the records of a file."""
-    for batch in records:
-        for i, (line, fields) in enumerate(zip(batch.lines, batch.rows, strict=True)):
-            if isinstance(fields, BadRecord):
-                raise InputError(
-                    f"{path}, line {line}: cannot parse the header", "fix it or pass --no-header"
-                )
-            if fields:
-                # The records of this batch below the header, if any, and the batches that follow.
-                below = Records(batch.lines[i + 1 :], batch.rows[i + 1 :])
-                return list(fields), chain([below] if below.rows else [], records)
-    return [], records
+    """Take the header, the first record, from the records of a file."""
+    batch = next(records, None)
+    if batch is None:
+        return [], records
+    header = batch.rows[0]
+    if isinstance(header, BadRecord):
+        raise InputError(
+            f"{path}, line {batch.lines[0]}: cannot parse the header", "fix it or pass --no-header"
+        )
+    # The records of this batch below the header, if any, and the batches that follow.
+    below = Records(batch.lines[1:], batch.rows[1:])
+    return list(header), chain([below] if below.rows else [], records)
 
 
 def _chunk(
@@ -115,8 +114,6 @@ def _chunk(
             rows[i] = [""] * len(names)  # takes the place of the incomplete row
             if isinstance(row, BadRecord):
                 bad[i] = row
-            elif not row:
-                bad[i] = BLANK
             else:
                 # The same words whatever else is in the chunk, so that splits change no message.
                 remedy = "quote fields that contain a separator, or fix the line"
@@ -140,7 +137,7 @@ def _checked_separator(
 ) -> Iterator[Records]:
     """Return the records below a header of one column, unless another character separates them."""
     first = next(records, None)
-    rows = [row for row in first.rows if row and not isinstance(row, BadRecord)] if first else []
+    rows = [row for row in first.rows if not isinstance(row, BadRecord)] if first else []
     lines = [dialect.delimiter.join(row) for row in rows[:100]]
     for other in SEPARATORS:
         count = header.count(other)

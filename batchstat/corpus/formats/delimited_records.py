@@ -41,10 +41,14 @@ class Dialect:
             strict=True,
         )
 
+    def is_blank(self, line: str) -> bool:
+        """Return whether a line is no record, as in pandas: without separators and other text."""
+        return not line.strip(" \t\r\n") and self.delimiter not in line
+
 
 @dataclass(frozen=True)
 class Records:
-    """At least one record of consecutive ones, and the number of the line on which each starts."""
+    """Consecutive records, and the number of the line on which each starts."""
 
     lines: list[int]
     rows: list[Record]
@@ -57,13 +61,14 @@ def unquoted_records(opened: OpenSource, dialect: Dialect) -> Iterator[Records]:
             _refuse_quotes(opened.path, lines, dialect)
         for first in range(0, len(lines.texts), MOST_LINES):
             texts = lines.texts.slice(first, MOST_LINES).to_pylist()
-            rows: list[Record] = [text.split(dialect.delimiter) if text else [] for text in texts]
-            stop = first + len(rows)
             # `lines.bad` has all bad lines of the block, by their index in it.
-            for i, bad in lines.bad.items():
-                if first <= i < stop:
-                    rows[i - first] = bad
-            yield Records(list(lines.numbers[first:stop]), rows)
+            records: list[tuple[int, Record]] = [
+                (lines.first + i, lines.bad.get(i) or text.split(dialect.delimiter))
+                for i, text in enumerate(texts, first)
+                if i in lines.bad or not dialect.is_blank(text)
+            ]
+            if records:
+                yield Records([line for line, _ in records], [fields for _, fields in records])
 
 
 def quoted_records(
@@ -97,7 +102,8 @@ def quoted_records(
             if batch.rows:
                 yield batch
             raise
-        yield batch
+        if batch.rows:
+            yield batch
 
 
 def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None:
@@ -122,17 +128,17 @@ def _parse_together(lines: "_RecordLines", dialect: Dialect) -> Records:
     that goes on after them.
     """
     # The lines of the records that are returned then count as read.
-    lines_read_before, rows = lines.lines_read, list[Record]()
-    # How many of these lines the records up to each one have, from the 0 before the first.
-    line_counts = [0]
-    reader = dialect.reader(lines.left_if_short())
+    records, texts = Records([], []), lines.left_if_short()
+    lines_read_before, begin = lines.lines_read, 0  # `begin`: where in `texts` a record begins
+    reader = dialect.reader(texts)
     with suppress(csv.Error):
         for fields in reader:
-            rows.append(fields)
-            line_counts.append(reader.line_num)
-    lines.mark_read(line_counts.pop())
-    # The counts that are left are those before each record, of which the line after is the first.
-    return Records([lines_read_before + count + 1 for count in line_counts], rows)
+            if len(fields) > 1 or not dialect.is_blank(texts[begin]):
+                records.lines.append(lines_read_before + begin + 1)
+                records.rows.append(fields)
+            begin = reader.line_num
+    lines.mark_read(begin)
+    return records
 
 
 def _parse_singly(
@@ -145,6 +151,9 @@ def _parse_singly(
     times_filled = lines.times_filled
     # Once more lines were taken, the caller parses the next records together again.
     while lines.are_left and lines.times_filled == times_filled:
+        if lines.next_is_blank(dialect):
+            lines.mark_read(1)
+            continue
         line = lines.begin_record()
         try:
             fields: Record = next(reader)
@@ -219,6 +228,11 @@ class _RecordLines:
         """Count so many of the lines that are left as read."""
         self._at += count
         self.lines_read += count
+
+    def next_is_blank(self, dialect: Dialect) -> bool:
+        """Return whether the next line, of those that are left, is blank."""
+        line = self._taken[self._at]
+        return isinstance(line, str) and dialect.is_blank(line)
 
     def begin_record(self) -> int:
         """Count bytes and quotes from 0 again; return the number of the record's first line."""

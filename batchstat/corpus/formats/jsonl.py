@@ -27,7 +27,9 @@ def read_jsonl(
     options: CorpusOptions,
     convert: Callable[[object], object] = lambda record: record,
 ) -> Iterator[Chunk]:
-    """Yield the columns of the object on each line; a blank line is an empty record."""
+    """Yield the columns of the object on each line; a blank line is no record, as in datasets and
+    pandas.
+    """
     collector = RecordCollector(opened, options)
     steps = () if options.records is None else steps_of(options.records)
     # A later split reads the columns that the first one does: those that the first good record of
@@ -42,11 +44,12 @@ def read_jsonl(
         if lines.first == 1 and not is_later_split:
             _refuse_one_value(opened.path, lines, records)
         numbers: Sequence[int] = lines.numbers
-        if steps:
+        if steps or any(record is BLANK for record in records):
             # Each with the line that it is on.
             at_lines = [
                 (found, line)
                 for record, line in zip(records, numbers, strict=True)
+                if record is not BLANK
                 for found in _at(steps, record)
             ]
             records, numbers = [found for found, _ in at_lines], [line for _, line in at_lines]

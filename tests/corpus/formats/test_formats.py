@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -175,10 +176,45 @@ def test_gzip_is_told_by_content(tmp_path, name, renamed):
     assert read(packed)[1] == ["one", "two"]
 
 
-def test_blank_lines_before_the_first_record(tmp_path):
-    (tmp_path / "a.csv").write_text("\n\ntext,y\nx,1\n")
+HEADER_AND_ROW = {
+    "a.jsonl": ("", '{{"text": "{}"}}'),
+    "a.csv": ("text", "{}"),
+    "b.csv": ("x,text", '1,"{}"'),
+    "a.tsv": ("text", "{}"),
+    "b.tsv": ("x\ttext", "1\t{}"),
+}
+
+
+@pytest.mark.parametrize("name", HEADER_AND_ROW)
+@given(
+    words=st.lists(st.sampled_from(["", " ", "a", "b c"]), min_size=1, max_size=9),
+    blanks=st.lists(st.sampled_from(["", " ", "  ", None]), min_size=10, max_size=10),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_a_blank_line_takes_no_record_number_as_in_pandas(folder, name, words, blanks, end):
+    header, row = HEADER_AND_ROW[name]
+    rows = [header, *map(row.format, words)]
+    lines = [line for pair in zip(blanks, rows, strict=False) for line in pair if line is not None]
+    (folder / name).write_text("".join(line + end for line in lines), newline="")
+    separator = "\t" if name.endswith("tsv") else ","
+    if header:
+        frame = pd.read_csv(folder / name, sep=separator, keep_default_na=False, dtype=str)
+    else:
+        frame = pd.read_json(folder / name, lines=True)
+    records, texts, _, _ = read(folder / name, text_column="text")
+    assert list(zip(records, texts, strict=True)) == kept(frame["text"].tolist())
+
+
+def test_an_error_names_the_line_whatever_lines_are_blank(tmp_path):
+    (tmp_path / "a.jsonl").write_text('\n{"text": "a"}\n \n\n{"text": 2}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl, line 5: 'text' is a number"):
+        read(tmp_path / "a.jsonl")
+    (tmp_path / "a.csv").write_text('\n\ntext,y\n\nx,1\n\n"o\n\nn",2\n\nz\n')
+    with pytest.raises(InputError, match=r"a\.csv, line 11: the number of fields is 1, not 2"):
+        read(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("\n\ntext,y\n\nx,1\n")
     assert read(tmp_path / "a.csv")[:2] == ([0], ["x"])
-    assert read(tmp_path / "a.csv", header=False, text_column="0")[:2] == ([2, 3], ["text", "x"])
+    assert read(tmp_path / "a.csv", header=False, text_column="0")[:2] == ([0, 1], ["text", "x"])
 
 
 def test_strip_and_min_chars(tmp_path):
