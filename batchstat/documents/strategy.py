@@ -143,7 +143,8 @@ class Strategy(Document):
     dropped_ratio: Ratio = told("dropped_tokens / tokens of the epoch's samples.")
     dropped_again: Count | None = told(
         "How many of dropped_samples the next epoch drops too: all of them are never trained. "
-        "Null where none is dropped, or not all of the corpus is drawn."
+        "Null where none is dropped, not all of the corpus is drawn, or the batches were made "
+        "elsewhere."
     )
     duplicated_samples: Count = told(
         "Times that samples are computed beyond what the sampler draws: repeated to make the "

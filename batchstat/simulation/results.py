@@ -88,8 +88,8 @@ class StrategyResult:
     meetings: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
     # The first batches of its plan; None outside of a comparison.
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
-    # Number of samples that both this epoch and the next one drop; None where it drops none, or
-    # does not draw all of the corpus.
+    # Number of samples that both this epoch and the next one drop; None where it drops none, does
+    # not draw all of the corpus, or has batches that were made elsewhere.
     dropped_again: int | None = None
     # What an epoch takes on the calibrated device; all unknown without one.
     on_device: OnDevice = field(default_factory=OnDevice)

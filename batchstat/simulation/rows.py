@@ -29,8 +29,8 @@ from batchstat.simulation.results import StrategyResult
 
 def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCounts) -> int | None:
     """Count the samples that an epoch drops and the next epoch drops too: samples dropped in every
-    epoch are never trained on. None where the epoch drops none, or its sampler does not draw all
-    of the corpus.
+    epoch are never trained on. None where the epoch drops none, its sampler does not draw all of
+    the corpus, or its batches were made elsewhere: what the next epoch drops is not known then.
     """
     if not counts.dropped_samples or not request.settings.draws_all:
         return None
@@ -38,6 +38,8 @@ def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCo
     dropped_always = shares.epoch.lost.dropped_samples + shares.samples.lost.dropped_samples
     if counts.dropped_samples <= dropped_always:
         return counts.dropped_samples
+    if request.strategy.is_given:
+        return None
     # A plan of the next epoch is the only way to know: what is dropped depends on its order.
     later = replace(request.settings, epoch=request.settings.epoch + 1)
     dropped = _dropped_records(request, shares)

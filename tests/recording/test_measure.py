@@ -176,3 +176,10 @@ def test_what_does_not_go_together():
     numbers = batchstat.measure(cycle(range(20)), LENGTHS, steps=3, batch_size=4).counts
     assert (numbers.batches, numbers.samples) == (3, 12)
     assert batchstat.measure(range(9), LENGTHS, batch_size=4).counts.batches == 3
+
+
+def test_nobody_knows_what_the_next_epoch_of_given_batches_drops():
+    """Each epoch of a sampler that drops its last batch drops other samples."""
+    made = batchstat.compare(LENGTHS, strategies=[("mine", [[0, 1], [2, 3]]), "static"])
+    assert made["mine"].counts.dropped_samples == 996
+    assert made["mine"].dropped_again is None

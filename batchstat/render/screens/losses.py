@@ -71,7 +71,7 @@ def _dropped(row: StrategyResult) -> str:
     # A strategy may drop the end of each group of samples, such as of each "bucket".
     group = row.request.strategy.drops_per
     text = dropped + (f" per {group}" if group else "") + f", {_share(counts.dropped_ratio)}"
-    # None where no whole sample is dropped, or an epoch does not draw all of the corpus.
+    # None where no whole sample is dropped, or it is not known what the next epoch drops.
     if dropped_again is None:
         return text
     if dropped_again == counts.dropped_samples:
