@@ -78,8 +78,9 @@ def regroup(
 ) -> tuple[BatchPlan, Ints]:
     """Put the samples of each step into other batches of the step, as many per rank as it has.
 
-    A step stays as it is if the batches found compute no less, or if it has fewer samples than
-    ranks. Where its samples do not suffice for all of its batches, each rank has fewer.
+    A step stays as it is if the batches found compute no less, unless they fit and today's do not;
+    or if it has fewer samples than ranks. Where its samples do not suffice for all of its batches,
+    each rank has fewer.
 
     Args:
         plan: whole steps of the setup, one sample per row; its units are single batches.
@@ -190,8 +191,8 @@ def _regroup_steps(
     strategy: Regrouped,
     settings: ResolvedSettings,
 ) -> tuple[_Groups, Ints]:
-    """Regroup steps of one number of batches per rank. Returns the new batches of those that then
-    compute less, of entries sorted by length; and these steps.
+    """Regroup steps of one number of batches per rank. Returns the new batches of those that are
+    better then, of entries sorted by length; and these steps.
     """
     world_size = settings.world_size
     first, sizes = today.step_offsets[steps], np.diff(today.step_offsets)[steps]
@@ -207,10 +208,12 @@ def _regroup_steps(
     widths_of_batches = np.take_along_axis(widths, offsets[:, :-1], axis=1)
     largest = (np.diff(offsets, axis=1) * widths_of_batches).max(axis=1)
     # Where ranks have unlike numbers of batches, the largest may have to grow: that step is kept.
-    # One that does not fit is changed even if it then computes as much.
-    largest_now, budget = today.largest[steps], strategy.tokens_per_batch
+    # One that comes to fit is changed even if it then computes more. No batches of a step are
+    # smaller than its longest sample.
+    largest_now = today.largest[steps]
+    budget = np.maximum(strategy.tokens_per_batch, widths[:, 0])
     is_better = (costs < today.costs[steps]) & (largest <= np.maximum(largest_now, budget))
-    better = np.flatnonzero(is_better | ((largest_now > budget) & (largest < largest_now)))
+    better = np.flatnonzero(is_better | ((largest_now > budget) & (largest <= budget)))
     groups = _Groups(
         (steps[better, None] * today.cells + places[better]).ravel(),
         (first[better, None] + offsets[better, :-1]).ravel(),

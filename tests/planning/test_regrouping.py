@@ -104,6 +104,40 @@ def test_every_step_keeps_its_samples_and_is_no_slower(setup, lengths, settings)
             assert batch.rows == [1] * len(batch.rows)
 
 
+@pytest.mark.parametrize("setup", ["static", "bucketed:batch_size=3"])
+@given(lengths=LENGTHS, settings=SETTINGS, budget=st.integers(1, 150))
+def test_a_step_is_changed_only_to_compute_less_or_to_fit(setup, lengths, settings, budget):
+    """Whatever the budget: today's batches may be above it, and so may the new ones."""
+    settings = settings | {"tokens_per_batch": budget}
+    try:
+        now = steps_of(lengths, setup, **settings)
+    except batchstat.BatchstatError:
+        return
+    new = steps_of(lengths, f"regrouped:of={setup}", **settings)
+
+    def largest(step: list[list[Batch]]) -> int:
+        return max(tokens(batch) for rank in step for batch in rank)
+
+    for number, step in new.items():
+        today, wait = now[number], settings["wait"]
+        if [[batch.records for batch in rank] for rank in step] == [
+            [batch.records for batch in rank] for rank in today
+        ]:
+            continue
+        assert sum(samples_of(today).values()) >= len(step)  # a rank without a batch stays so
+        can_be = max(budget, max(batch.width for rank in today for batch in rank))
+        comes_to_fit = largest(step) <= can_be < largest(today)
+        assert comes_to_fit or slowest(step, wait) < slowest(today, wait)
+
+
+def test_a_smaller_budget_makes_no_step_compute_more():
+    settings = {"gradient_accumulation_steps": 2, "tokens_per_batch": 5, "order": "file"}
+    steps = steps_of(
+        [1, 20, 1, 1, 10, 10], "regrouped:of=bucketed:batch_size=3", **settings, world_size=1
+    )
+    assert sorted(tokens(batch) for batch in steps[0][0]) == [3, 60]
+
+
 @given(lengths=LENGTHS, settings=SETTINGS)
 def test_what_is_repeated_and_dropped_stays_so(lengths, settings):
     def counts(spec: str) -> tuple[int, ...]:

@@ -24,7 +24,8 @@ def _of_setup(name: str) -> Any:
 
     The samples of each step, the number of steps, the order and the learning rate stay. So does the
     gradient of a loss that is summed over the step and divided once. A step that would compute no
-    less stays as it is. Give `of` last: all that follows it is its own.
+    less stays as it is, unless it fits only regrouped; so does one with fewer samples than ranks.
+    Give `of` last: all that follows it is its own.
 
     Ranks, remainder, drop_last and longer samples: those of `of`. Needs several ranks, or
     gradient_accumulation_steps above 1. Budget: `tokens_per_batch`, exceeded only where a step does
@@ -76,7 +77,7 @@ class Regrouped(Strategy):
         return is_filled or self.setup.repeats_samples(settings)
 
     def check(self, settings: ResolvedSettings) -> None:
-        """Raise OptionError where ranks do not all have batches in every turn."""
+        """Raise OptionError for a remainder that leaves ranks without a batch."""
         if settings.world_size > 1 and settings.remainder in ("uneven", "dummy"):
             raise OptionError(
                 f"regrouped:of={self.of}: with remainder={settings.remainder} some ranks have no "
