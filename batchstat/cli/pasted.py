@@ -42,8 +42,7 @@ def line_of_change(
     """
     from batchstat.render.recipes.writing import refusal
 
-    # A recorded run has no other line than this one: no recipe reads its data, and its samples are
-    # not records of a corpus.
+    # A recorded run has no other line than this one: a recipe reads the samples of a corpus.
     if change.line or inputs.observed is not None:
         return change.line
     row, multiple = change.row, basis.pad_to_multiple_of
@@ -58,7 +57,7 @@ def line_of_change(
     }
     if refusal("torch", row.request):  # no recipe makes these batches: they can only be simulated
         return command_line(inputs, "compare", **settings)
-    if not all_kept:  # a recipe trains on all samples, also on those that the trainer leaves out
+    if not all_kept:  # a recipe trains on all samples, by records that index a data set
         return ""
     # `recipe` has no option for an epoch, as a script trains all epochs.
     return command_line(inputs, "recipe", **settings, epoch=None)

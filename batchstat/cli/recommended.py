@@ -47,17 +47,22 @@ def find_recommendation(
                 f"{shown} recommends no strategy, as each exceeds the budget or loses too much",
                 _REMEDY,
             )
+        best, current, is_run = choice["best"], choice["current"], record["run"] is not None
+        # Those of the epoch that was recorded, as they were or regrouped.
+        if is_run and (best == current or str(best).endswith(f"of={current}")):
+            raise InputError(f"{shown} recommends {best}, which no recipe makes", _REMEDY)
         basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
-        strategy = StrategySpec.parse(choice["best"])
+        strategy = StrategySpec.parse(best)
         request = strategy.request(basis)
         settings = {each.name: getattr(basis, each.name) for each in fields(Settings)}
         # A strategy takes its batch size from the settings, sets its own, or has none. Only the
         # first one belongs to the settings.
         settings["batch_size"] = request.shared_batch_size
-        # Only to raise for a current setup that is no strategy, as a recipe prints its name.
-        StrategySpec.parse(choice["current"]).request(basis)
+        # A recipe prints its name, which is a strategy's or that of the program that was recorded.
+        if not is_run:
+            StrategySpec.parse(current).request(basis)
         hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
-        origin = Origin(shown, choice["current"], hint)
+        origin = Origin(shown, current, hint, is_run)
         argument = choice["argument"] or ""
         recommendation = (strategy, Settings(**settings), origin, argument)
     except FileNotFoundError:

@@ -6,7 +6,7 @@ from batchstat.corpus.files.sources import Source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.base import Document
 from batchstat.parameters import described
-from batchstat.profiling.profile import LABEL_FORMS, CorpusFacts, ReadColumns
+from batchstat.profiling.profile import INDEXED, LABEL_FORMS, CorpusFacts, ReadColumns
 from batchstat.records import Count, Positive, allowed, among, told
 
 
@@ -66,6 +66,10 @@ class Corpus(Document):
     label_form: Annotated[str, among(("", *LABEL_FORMS))] = told(
         "How labels were read: one class each, several, lists of 0 and 1 whose positions are the "
         "classes, or columns of 0 and 1; empty without labels."
+    )
+    indexed: Annotated[str, among(INDEXED)] = told(
+        "What record numbers index: the corpus, the data set of a loader or a recorded run, or "
+        "nothing, where samples are numbered as they were read."
     )
     options: _Options | None = told("How the corpus was read; null where lengths were given.")
 

@@ -120,6 +120,7 @@ def resolve_inputs(
             known=lengths.stats,
             trained=lengths.trained,
             lost=lengths.lost,
+            is_indexed=lengths.is_indexed,
         )
         return PlanInputs(samples, lengths)
     checked_lengths = validate_lengths(cast("npt.ArrayLike", lengths))
@@ -131,4 +132,5 @@ def resolve_inputs(
                 f"{len(label_list):,} labels for {len(checked_lengths):,} lengths", "pass one each"
             )
         classes = Classes.encode(label_list, keep)
-    return PlanInputs(Samples(checked_lengths, np.arange(len(checked_lengths)), classes), None)
+    records = np.arange(len(checked_lengths))
+    return PlanInputs(Samples(checked_lengths, records, classes, is_indexed=True), None)

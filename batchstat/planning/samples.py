@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import LengthStats
@@ -26,6 +27,7 @@ class Samples:
     trained: TokenRanges | None = None
     # What of the corpus these samples are without: see `Profile.lost`.
     lost: Lost = field(default_factory=Lost)
+    is_indexed: bool = False  # whether the records index a data set, which a sampler can draw from
 
     @cached_property
     def stats(self) -> LengthStats:
@@ -50,6 +52,14 @@ class Samples:
     def __len__(self) -> int:
         """Return the number of samples."""
         return len(self.lengths)
+
+    def check_indexed(self, name: str = "these samples") -> None:
+        """Raise InputError if the records index no data set."""
+        if not self.is_indexed:
+            raise InputError(
+                f"{name} are numbered as they were read, and index no data set",
+                "profile its corpus, or pass the lengths of its samples in their sequence",
+            )
 
     def trained_tokens(
         self,

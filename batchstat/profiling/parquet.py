@@ -17,6 +17,7 @@ from batchstat.corpus.files.sources import FORMATS
 from batchstat.errors import InputError, MissingError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
+from batchstat.lengths.stats import distinct
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
@@ -220,15 +221,18 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     has_labels = "label" in table.names
     # By kind of token, such as trained: where each sample has tokens of that kind.
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
-    # Records that were skipped have numbers too.
-    last_possible = table.rows + sum(facts.corpus.skipped.values()) - 1
+    # Records that were skipped have numbers too. Those of a data set that was recorded may be any,
+    # in any sequence.
+    is_corpus = facts.corpus.indexed != "data set"
+    last_possible = table.rows + sum(facts.corpus.skipped.values()) - 1 if is_corpus else FAR
     rows_read, last_record = 0, -1
     for block in table.blocks():
         rows = slice(rows_read, rows_read + len(block))
         block_lengths, block_records = numbers_in(block, "length"), numbers_in(block, "record")
         check_range("length", block_lengths, LONGEST, rows_read)
         check_range("record", block_records, last_possible, rows_read)
-        for row in np.flatnonzero(np.diff(block_records, prepend=last_record) <= 0):
+        rises = np.diff(block_records, prepend=last_record)
+        for row in np.flatnonzero(rises <= 0) if is_corpus else ():
             raise ValueError(
                 f"record is {block_records[row]} in row {rows_read + row}, which does not ascend"
             )
@@ -242,6 +246,8 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
             labels += map(as_labels, block["label"].chunks)
         rows_read += len(block)
         last_record = int(block_records[-1]) if len(block) else last_record
+    if not is_corpus and len(distinct(records)[0]) < table.rows:
+        raise ValueError("a record comes more than once")
     profile = Profile(
         created=facts.created,
         corpus=facts.corpus,

@@ -36,6 +36,7 @@ _HARMLESS = ("blank", "short")  # reasons to skip a record that are not errors
 
 
 LABEL_FORMS = ("one", "several", "positions", "columns")
+INDEXED = ("corpus", "data set", "nothing")
 
 
 @described("What of each record was read, in some of the files or in all of them.")
@@ -59,6 +60,7 @@ class CorpusFacts:
     left_out: Mapping[str, int] = field(default_factory=dict)
     read: tuple[ReadColumns, ...] = ()  # what of their records was read
     label_form: str = ""  # how labels were read, one of `LABEL_FORMS`; empty without labels
+    indexed: str = "corpus"  # what records index, one of `INDEXED`
 
     @property
     def faulty(self) -> dict[str, int]:
@@ -131,7 +133,8 @@ class Profile:
         created: when reading began, ISO 8601 in UTC.
         corpus: which corpus was read, and how.
         tokenizer: tokenizer that counted; None if the corpus came with lengths or token ids.
-        records: (n,) position of each sample in its corpus, skipped records counted.
+        records: (n,) position of each sample in its corpus, skipped records counted; of a loader or
+            a recorded run, its index in the data set, where that is known: see `is_indexed`.
         lengths: (n,) tokens of each sample, whole, special tokens counted.
         labels: the classes; None if no label column was read.
         kinds: tokens of each kind that is known, such as `trained`.
@@ -171,6 +174,11 @@ class Profile:
             labels=None if self.labels is None else self.labels.take(samples),
             kinds={kind: ranges.take(samples) for kind, ranges in self.kinds.items()},
         )
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the records index a data set, so that samplers can draw from it."""
+        return self.corpus.indexed != "nothing"
 
     @property
     def stated_max(self) -> int | None:

@@ -49,8 +49,9 @@ def changes(profile: Profile) -> Iterator[str]:
     """
     created = datetime.fromisoformat(profile.created)
     for source in profile.corpus.sources:
-        # A source of which splits failed has no digest.
-        if source.is_standard_input or not source.digest:
+        # A source of which splits failed has no digest. The samples of a recording are in no file.
+        is_file = bool(source.digest) and profile.corpus.indexed == "corpus"
+        if source.is_standard_input or not is_file:
             continue
         # A profile stores an address without the secrets in it, and cannot open it without them.
         if is_shortened(full_address(source.path)):

@@ -2,20 +2,27 @@
 the batches a strategy that plans these samples.
 """
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from operator import length_hint
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.stats import distinct
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
+from batchstat.recording.recorder.arguments import WholeNumbers
+from batchstat.recording.recorder.loaders import Loaders
+from batchstat.recording.recorder.patches import Patches, patch_loaders
 from batchstat.recording.recorder.read_batches import NOTHING, ReadBatch, single_samples
 from batchstat.recording.recorder.reading import read_batch, settle
 from batchstat.words import short
@@ -75,37 +82,85 @@ def collated_batches(
     pad_token_id: int | None = None,
     has_decoder: bool = False,
 ) -> CollatedBatches:
-    """Return the batches of a loader, or of any iterable of dicts, tuples or token ids.
+    """Return the batches of a loader, or of any iterable of dicts, tuples or token ids. The records
+    of their samples are the numbers that the loader's sampler drew, where each row has one.
 
     Raises:
         InputError: no batch, one without token ids, one whose padding is unknown, or no end.
     """
-    try:
-        iterator = iter(batches)
-    except TypeError:
-        raise InputError(
-            f"{name}={short(batches)}",
-            "must be batches, such as a DataLoader, or sample numbers with their lengths",
-        ) from None
-    read_batches = []
-    for number, batch in enumerate(islice(iterator, limit)):
-        # A DataLoader has a length only if its data set has one; the hint is 0 without a length.
-        if number >= _MOST_WITHOUT_LENGTH and not length_hint(batches):
+    read_batches, numbers = list[ReadBatch](), list[list[int] | None]()
+    with _noted_loaders() as loaders:
+        try:
+            iterator = iter(batches)
+        except TypeError:
             raise InputError(
-                f"{name}: has no end after {number:,} batches", "pass steps=N for the first N"
-            )
-        read = read_batch(_as_arrays(batch), pad_token_id)
-        if read is None:
-            raise InputError(
-                f"{name}: batch {number} has no token ids, which are whole numbers in rows of "
-                "equal length",
-                "pass lists of sample numbers with their lengths instead",
-            )
-        read.ids = read.real_mask = None  # else the token ids of a whole epoch stay in memory
-        read_batches.append(read)
+                f"{name}={short(batches)}",
+                "must be batches, such as a DataLoader, or sample numbers with their lengths",
+            ) from None
+        for number, batch in enumerate(islice(iterator, limit)):
+            # A DataLoader has a length only if its data set has one: else the hint is 0.
+            if number >= _MOST_WITHOUT_LENGTH and not length_hint(batches):
+                raise InputError(
+                    f"{name}: has no end after {number:,} batches", "pass steps=N for the first N"
+                )
+            read = read_batch(_as_arrays(batch), pad_token_id)
+            if read is None:
+                raise InputError(
+                    f"{name}: batch {number} has no token ids, which are whole numbers in rows of "
+                    "equal length",
+                    "pass lists of sample numbers with their lengths instead",
+                )
+            fetched = loaders.take_with_tensors(WholeNumbers(batch).tensors)
+            fetched = fetched or loaders.take_with_ids(read, None)
+            numbers.append(None if fetched is None else fetched.numbers)
+            read.ids = read.real_mask = None  # else the token ids of an epoch stay in memory
+            read_batches.append(read)
     if not read_batches:
         raise InputError(f"{name}: there is no batch")
-    return as_collated(name, read_batches, has_decoder)
+    collated = as_collated(name, read_batches, has_decoder)
+    records = sample_numbers(numbers, collated)
+    # With samples that were drawn more than once, a plan that draws each once is another training.
+    if records is None or len(distinct(records)[0]) < len(records):
+        return collated
+    return replace(collated, samples=replace(collated.samples, records=records, is_indexed=True))
+
+
+@contextmanager
+def _noted_loaders() -> Iterator[Loaders]:
+    """Note what torch's loaders draw and yield inside the context, as the recorder does."""
+    loaders, patches = Loaders(keeps_batches=False), Patches()
+    recorder = SimpleNamespace(loaders=loaders, safely=lambda note, *args: note(*args))
+    # Not imported: whoever has a loader of torch has done so.
+    if module := sys.modules.get("torch.utils.data.dataloader"):
+        patch_loaders(module._BaseDataLoaderIter, recorder, patches)
+    try:
+        yield loaders
+    finally:
+        patches.restore()
+
+
+def sample_numbers(
+    numbers_of_batches: Sequence[Sequence[int] | None], collated: CollatedBatches
+) -> Ints | None:
+    """Return (n_samples,) the number of each sample, in the sequence of the batches; None where not
+    every row is a sample with a known number.
+    """
+    offsets, lengths = collated.batches.batch_offsets, collated.samples.lengths
+    counts = [-1 if numbers is None else len(numbers) for numbers in numbers_of_batches]
+    if collated.batches.packs_rows or counts != np.diff(offsets).tolist():
+        return None
+    numbers = np.array([*chain.from_iterable(filter(None, numbers_of_batches))], dtype=np.int64)
+    if len(numbers) != len(lengths) or int(numbers.min(initial=0)) < 0:
+        return None
+    # A collator may sort rows by length, as torch's packed sequences want them: then no row has the
+    # number that was drawn in its place. A sampler that sorts puts similar lengths into a batch.
+    steps = np.diff(lengths)
+    steps[offsets[1:-1] - 1] = 0  # from one batch to the next
+    is_sorted = steps.min(initial=0) == 0 or steps.max(initial=0) == 0
+    spread = np.abs(lengths[offsets[:-1]] - lengths[offsets[1:] - 1]).mean()
+    # By chance, so many steps in one direction are one in a million.
+    is_sorted_anew = is_sorted and np.count_nonzero(steps) >= 20 and spread > lengths.std() / 2
+    return None if is_sorted_anew else numbers
 
 
 def as_collated(

@@ -10,7 +10,7 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import distinct
 from batchstat.planning.samples import Samples
-from batchstat.recording.collated import CollatedBatches, as_collated
+from batchstat.recording.collated import CollatedBatches, as_collated, sample_numbers
 from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
 
 
@@ -56,7 +56,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
     has_decoder = bool(trainer and trainer["has_decoder"])
     collated = as_collated(name, [parts[i] for i in sequence], has_decoder, is_recorded=True)
     collated = replace(collated, batches=replace(collated.batches, turns=turns))
-    numbers = _sample_numbers([numbers_of_parts[i] for i in sequence], collated)
+    numbers = sample_numbers([numbers_of_parts[i] for i in sequence], collated)
     n_repeats = 0 if numbers is None else len(numbers) - len(distinct(numbers)[0])
     # Some samples come again to fill up the last batch of each rank. If more do, the sampler draws
     # with replacement: a plan that computes each sample once would be another training. Not told
@@ -169,19 +169,6 @@ def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, in
     return np.stack(columns, axis=1), per_step
 
 
-def _sample_numbers(
-    numbers_of_parts: Sequence[Sequence[int] | None], collated: CollatedBatches
-) -> Ints | None:
-    """Return (n_samples,) the number of each sample, in the sequence of training; None where not
-    every row is a sample with a known number.
-    """
-    known = [numbers for numbers in numbers_of_parts if numbers is not None]
-    if collated.batches.packs_rows or len(known) < len(numbers_of_parts):
-        return None
-    all_numbers = np.array([number for numbers in known for number in numbers], dtype=np.int64)
-    return all_numbers if len(all_numbers) == len(collated.samples.lengths) else None
-
-
 def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
     """Return the batches with each sample number as one sample, however often it was computed."""
     samples = collated.samples
@@ -198,6 +185,6 @@ def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> Collated
     trained = None if samples.trained is None else samples.trained.take(first_entries)
     return replace(
         collated,
-        samples=Samples(lengths, np.arange(len(first_entries)), trained=trained),
+        samples=Samples(lengths, numbers[first_entries], trained=trained, is_indexed=True),
         batches=replace(collated.batches, places=places),
     )

@@ -126,6 +126,7 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
 
 def _places(name: str, records: Ints, samples: Samples) -> Ints:
     """Return (n,) the place of each record number among the samples of the corpus."""
+    samples.check_indexed()
     known_records = samples.records
     # A number that no sample has gets the place of another sample, or one behind the last.
     places = samples.indices_of(records)

@@ -60,7 +60,7 @@ class BatchSampler:
 
         Raises:
             OptionError: an invalid setting, strategy, rank or length.
-            InputError: no samples, or a file that is not a profile.
+            InputError: no samples, a file that is not a profile, or records that index nothing.
         """
         given = Settings(**settings)
         inputs = resolve_inputs(lengths, labels, given.keep_labels)
@@ -82,6 +82,7 @@ class BatchSampler:
     def _begin_request(self, samples: Samples, request: RowRequest, rank: int) -> None:
         """Set up the sampler from samples and a row of a comparison, which are checked."""
         check_rank(rank, request.settings.world_size)
+        samples.check_indexed()
         if (empty := np.flatnonzero(samples.lengths == 0)).size:
             raise OptionError(
                 f"record {samples.records[empty[0]]} has length 0: a sample without tokens cannot "

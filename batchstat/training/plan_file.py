@@ -59,7 +59,8 @@ def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
     numbered across all ranks, in the sequence in which they are distributed.
 
     Raises:
-        InputError: classes cannot be drawn as requested, or no batches are left.
+        InputError: classes cannot be drawn as requested, no batches are left, or records index
+            nothing.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -67,6 +68,7 @@ def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
     from batchstat.storage.sealed_tables import METADATA_KEY
 
     samples = resolve_inputs(profile, keep=request.settings.keep_labels).samples
+    samples.check_indexed()
     batches = plan_ranks(make_shares(samples, request.settings), request)
     # The number of each row, as many times as it has entries.
     row_of_entry = np.repeat(np.arange(len(batches.row_offsets) - 1), np.diff(batches.row_offsets))

@@ -49,7 +49,8 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     if not isinstance(profile, Profile):
         raise OptionError(f"profile={short(profile)}", "must be a profile, or its lengths.parquet")
     facts = profile.corpus
-    if not facts.sources or any(source.is_standard_input for source in facts.sources):
+    is_file = facts.indexed == "corpus" and bool(facts.sources)
+    if not is_file or any(source.is_standard_input for source in facts.sources):
         raise InputError("the corpus was not read from files", "load it the way you did before")
     for source in facts.sources:
         if is_shortened(full_address(source.path)):

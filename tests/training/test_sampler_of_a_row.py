@@ -66,7 +66,7 @@ def test_rows_that_have_no_sampler():
 
 def test_a_dataset_is_as_large_as_its_last_record_whatever_the_sequence():
     """A trainer may have shuffled the samples before they are batched."""
-    samples = Samples(np.array([5, 6, 7, 8]), np.array([3, 0, 2, 1]))
+    samples = Samples(np.array([5, 6, 7, 8]), np.array([3, 0, 2, 1]), is_indexed=True)
     request = StrategySpec.of("static", batch_size=2).request(Settings().resolve(8, None))
     sampler = BatchSampler.of_row(samples, request, 0)
     sampler.check(range(4))

@@ -76,7 +76,7 @@ def run_check(inputs: Inputs, base_of: Callable[[Inputs], Base | None]) -> Check
         profile = profile_of_check(inputs)
         training = inputs.training(profile)
         samples = training.profile  # without those that a trainer leaves out
-        all_kept = len(samples) == len(profile)
+        all_kept = len(samples) == len(profile) and samples.is_indexed
         checked = check(
             None,
             inputs.limits_in_force,

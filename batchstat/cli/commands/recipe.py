@@ -74,14 +74,16 @@ def command(options: Options) -> None:
     inputs = read_inputs(options)
     folder = inputs.output
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
+    lengths_file = (folder / LENGTHS_FILE).as_posix()  # which the lines read
+    plan_inputs = resolve_inputs(profile)
+    plan_inputs.samples.check_indexed(f"the samples of {lengths_file}")
     # `origin` is the comparison that recommends this strategy with these settings, if one does.
     strategy, settings, origin = _choose_strategy(inputs, profile)
-    request = strategy.request(resolve_inputs(profile).resolve(settings))
+    request = strategy.request(plan_inputs.resolve(settings))
     # A strategy that the framework cannot train with is refused. If a comparison recommends it, the
     # message names the comparison; otherwise, `recipe` below raises.
     if origin is not None and (reason := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {reason}, or name another with --strategy")
-    lengths_file = (folder / LENGTHS_FILE).as_posix()  # which the lines read
     emit(recipe(framework, lengths_file, request, settings, origin), sys.stdout.encoding)
 
 

@@ -42,7 +42,7 @@ class Dialect:
         )
 
     def is_blank(self, line: str) -> bool:
-        """Return whether a line is no record, as in pandas: without separators and other text."""
+        """Return whether a line has neither text nor separators: it counts as no record."""
         return not line.strip(" \t\r\n") and self.delimiter not in line
 
 

@@ -27,9 +27,7 @@ def read_jsonl(
     options: CorpusOptions,
     convert: Callable[[object], object] = lambda record: record,
 ) -> Iterator[Chunk]:
-    """Yield the columns of the object on each line; a blank line is no record, as in datasets and
-    pandas.
-    """
+    """Yield the columns of the object on each line; blank lines are skipped."""
     collector = RecordCollector(opened, options)
     steps = () if options.records is None else steps_of(options.records)
     # A later split reads the columns that the first one does: those that the first good record of

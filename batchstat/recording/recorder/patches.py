@@ -78,7 +78,7 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
     patches.wrap(torch.nn.Module, "zero_grad", zero_grad)
     _patch_optimizers(torch, recorder, patches)
     _patch_scaler(torch, recorder, patches)
-    _patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
+    patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
     forwards.is_busy = False
 
 
@@ -137,8 +137,8 @@ def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
     patches.wrap(owner.GradScaler, "step", step)
 
 
-def _patch_loaders(iterator_class: Any, recorder: Recorder, patches: Patches) -> None:
-    """Note what loaders of torch draw and yield."""
+def patch_loaders(iterator_class: Any, recorder: Any, patches: Patches) -> None:
+    """Note what loaders of torch draw and yield: in `recorder.loaders`."""
 
     # Asks the sampler for the sample numbers of a batch; with workers, several batches ahead.
     def next_index(original: Any, self: Any) -> Any:

@@ -89,6 +89,7 @@ class Origin:
     path: str
     current: str
     hint: LearningRateHint
+    is_run: bool = False  # whether its samples are in the sequence of a recorded run
 
 
 def recipe(
@@ -142,6 +143,8 @@ def _lines_of(origin: Origin) -> list[str]:
             f"learning rate may scale by {hint.linear:.3g} (linear, {LINEAR_SOURCE}) or by "
             f"{hint.square_root:.3g} (square root, {SQUARE_ROOT_SOURCE})."
         )
+    if origin.is_run:
+        text += ' order="file" is that of the recorded epoch: leave it out to shuffle every epoch.'
     return wrap(text, 98, break_long_words=False, break_on_hyphens=False)
 
 

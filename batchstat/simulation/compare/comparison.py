@@ -223,6 +223,7 @@ class Comparison:
             KeyError: there is no such row.
             OptionError: a row of a subsample, or of samples or batches that only your trainer
                 makes; or a rank that it does not have.
+            InputError: samples that index no data set.
         """
         row = self.best if label is None else self[label]
         if self.subsample is not None:
@@ -231,8 +232,8 @@ class Comparison:
             )
         if row.request.strategy.is_given and self.run is not None:
             raise OptionError(
-                f"{row.label} has the samples of a recording, which index no data set",
-                "name a corpus, and the strategy of the run",
+                f"{row.label} has the batches of the epoch that was recorded, and of no other",
+                "name another row",
             )
         if isinstance(row.request.strategy, GivenBatches):
             raise OptionError(f"{row.label} are batches of your own", "train with what makes them")

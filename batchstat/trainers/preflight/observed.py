@@ -10,10 +10,10 @@ import numpy as np
 from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError
 from batchstat.findings import Finding
-from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.rng import unchanged_random_state
+from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.build import profile as count
@@ -94,8 +94,8 @@ class Observed:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether the records of the profile index the data set that trains."""
-        if self.rows is None or self.rows.is_packed or self.without_padding is not None:
+        """Whether a sampler of the profile can draw from the data set of a Trainer."""
+        if self.rows is None or not self.profile.is_indexed or self.without_padding is not None:
             return False
         return bool(self.rows.lengths.all())  # no sampler draws a sample without tokens
 
@@ -209,7 +209,7 @@ def observe_batches(
     repair = "pad to the longest row of a batch, where you tokenize or collate"
     return Observed(
         setup=setup,
-        profile=_profile(collated.samples.lengths, collated.samples.trained),
+        profile=_profile(collated.samples),
         settings=settings,
         batches=batches,
         loader=collated.facts,
@@ -258,11 +258,16 @@ def _width_in_words(collated: CollatedBatches) -> str:
     return "" if width is None else f"every row is padded to {width:,}"
 
 
-def _profile(lengths: Ints, trained: TokenRanges | None) -> Profile:
+def _profile(samples: Samples) -> Profile:
     import pandas as pd
 
-    samples = count(pd.DataFrame({"tokens": lengths}), length_column="tokens")
-    return samples if trained is None else replace(samples, kinds={"trained": trained})
+    profile = count(pd.DataFrame({"tokens": samples.lengths}), length_column="tokens")
+    return replace(
+        profile,
+        corpus=replace(profile.corpus, indexed="data set" if samples.is_indexed else "nothing"),
+        records=samples.records,
+        kinds={} if samples.trained is None else {"trained": samples.trained},
+    )
 
 
 def _observe_rows(
@@ -272,6 +277,11 @@ def _observe_rows(
     packed before they are batched; otherwise the strategy makes them from the lengths alone.
     """
     trained = None if rows.trained is None else TokenRanges.of_counts(rows.trained)
+    # The samples of packed rows are no items of the data set.
+    samples = Samples(
+        rows.lengths, np.arange(len(rows.lengths)), trained=trained, is_indexed=not rows.is_packed
+    )
+    text = replace(samples, lengths=rows.text_lengths, trained=None)
     collating = trainer.collating
     assert collating is not None, "without a known collator, batches are read instead"
     own_settings = setup.batching.settings
@@ -289,7 +299,7 @@ def _observe_rows(
     return Observed(
         kind=trainer.kind,
         setup=setup,
-        profile=_profile(rows.lengths, trained),
+        profile=_profile(samples),
         settings=settings,
         batches=batches,
         trainer=trainer,
@@ -297,6 +307,6 @@ def _observe_rows(
         padded=padded,
         repair=repair,
         unpadded=setup.batching.strategy,
-        without_padding=_profile(rows.text_lengths, None) if rows.ends_in_padding else None,
+        without_padding=_profile(text) if rows.ends_in_padding else None,
         warnings=tuple(faults_of_padding(rows, collating)),
     )

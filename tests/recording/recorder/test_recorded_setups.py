@@ -1,9 +1,11 @@
 """A recording as the current setup: of comparisons, checks and measurements."""
 
 import json
+import pickle
 import shlex
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,11 @@ from hypothesis import given, settings
 
 import batchstat
 from batchstat import InputError, OptionError
+from batchstat.profiling.parquet import read_file, save_lengths
+from batchstat.profiling.staleness import changes
 from batchstat.recording.recording import RUN_FILE
 from batchstat.simulation.compare.nearby import nearby
+from batchstat.trainers.preflight.current import observe_folder
 from conftest import Cli, Run
 from written import batch, begin, step, write
 
@@ -102,11 +107,87 @@ def test_a_comparison_shows_the_run(run_folder, cli: Cli, tmp_path, monkeypatch)
     assert shown.startswith("run      train.py · torch 2.13.0 · 2 ranks · 3 steps recorded\n")
     assert f"24 samples · 102 tokens recorded in {run_folder.as_posix()}\n" in shown
     assert "● train.py" in shown
-    assert "batchstat recipe" not in shown  # its samples have no numbers of a corpus
+    assert "batchstat recipe" not in shown
     document = json.loads((tmp_path / "batchstat-results/compare.json").read_text())
     assert document["run"]["command"] == "train.py"
     assert document["choice"]["current"] == "train.py"
     assert "train.py" in page.read_text()
+
+
+@settings(max_examples=8)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=5, max_size=30),
+    gaps=st.lists(st.integers(1, 9), min_size=30, max_size=30),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_records_are_the_numbers_of_the_data_set(tmp_path_factory, lengths, gaps, shuffle):
+    """Also of a part of it, in whatever sequence; in the results folder and in a pickle too."""
+    numbers = [sum(gaps[: place + 1]) for place in range(len(lengths))]
+    shuffle.shuffle(numbers)
+    length_of = dict(zip(numbers, lengths, strict=True))
+    lines: list[dict[str, Any]] = [begin()]
+    for place in range(0, len(numbers), 3):
+        own = numbers[place : place + 3]
+        lines += [batch(place, *map(length_of.get, own), epoch=0, numbers=[own]), step(place)]
+    folder = write(tmp_path_factory.mktemp("run"), lines)
+    profile = observe_folder(folder).profile
+    file = folder / "lengths.parquet"
+    with file.open("wb") as opened:
+        save_lengths(profile, opened)
+    for kept in (profile, read_file(file), pickle.loads(pickle.dumps(profile))):  # noqa: S301
+        assert kept.is_indexed
+        assert dict(zip(kept.records.tolist(), kept.lengths.tolist(), strict=True)) == length_of
+        assert not [*changes(kept)]
+    settings_ = {"order": "file", "batch_size": 2}
+    row = batchstat.compare(current=folder, strategies=["bucketed"], **settings_)["bucketed"]
+    batches = [*batchstat.BatchSampler(file, "bucketed", **settings_)]
+    widths = [max(map(length_of.get, each)) * len(each) for each in batches]
+    assert sorted(chain.from_iterable(batches)) == sorted(numbers)
+    assert (sum(widths), len(batches)) == (row.counts.total_tokens, row.counts.batches)
+
+
+def test_a_recipe_of_a_recording_is_refused_in_one_line(tmp_path, cli: Cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines: list[dict[str, Any]] = [begin()]
+    for place in range(20):
+        lines += [batch(place, 5, 40, 7, digests=["a" * 48]), step(place)]
+    (folder := tmp_path / "run").mkdir()
+    write(folder, lines)
+    assert cli("compare", "--current", folder, "--no-plots")[0] == 0
+    for more in ([], ["--strategy", "bucketed"]):
+        code, _, aside = cli("recipe", *more)
+        assert code == 3
+        assert aside == (
+            "error: the samples of batchstat-results/lengths.parquet are numbered as they were "
+            "read, and index no data set: profile its corpus, or pass the lengths of its samples "
+            "in their sequence\n"
+        )
+    code, shown, aside = cli("compare", "--no-plots")  # of the samples in the results folder
+    assert (code, "batchstat recipe" in shown, "stale" in aside) == (0, False, False)
+    code, _, aside = cli("compare", "--no-plots", "--export", "plan.parquet")
+    assert (code, "index no data set" in aside) == (3, True)
+    with pytest.raises(InputError, match="was not read from files"):
+        batchstat.read_samples("batchstat-results/lengths.parquet")
+
+
+@pytest.mark.parametrize(
+    "best", ["train.py", "regrouped:of=train.py", "regrouped:pairs=9,of=train.py"]
+)
+def test_the_batches_of_a_recording_have_no_recipe(
+    run_folder, cli: Cli, monkeypatch, tmp_path, best
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli("compare", "--current", run_folder, "--no-plots")[0] == 0
+    file = tmp_path / "batchstat-results/compare.json"
+    document = json.loads(file.read_text())
+    document["choice"]["best"] = best
+    file.write_text(json.dumps(document))
+    code, _, aside = cli("recipe")
+    assert (code, aside) == (
+        3,
+        f"error: batchstat-results/compare.json recommends {best}, which no recipe makes: run "
+        "batchstat compare again, or name a strategy with --strategy\n",
+    )
 
 
 def test_rows_near_a_recording_are_on_its_ranks(run_folder):

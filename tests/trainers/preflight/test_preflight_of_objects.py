@@ -385,7 +385,7 @@ def test_padding_taken_out_is_what_the_change_computes(bench):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("padding", [False, "max_length"])
-def test_lines_for_a_sampler_make_their_rows(bench, ranks, padding):
+def test_lines_for_a_sampler_make_their_rows(bench, ranks, padding, tmp_path):
     from batchstat.training.integrations.huggingface import with_batches
 
     trainer = bench.plain(padding, gradient_accumulation_steps=2, **EIGHT)
@@ -411,6 +411,11 @@ def test_lines_for_a_sampler_make_their_rows(bench, ranks, padding):
         made = [(width, rows) for width, rows, _ in batches_in(loader, -1)]
         expected = list(batches_by(report, own[0].row.request, 0))
         assert made == [(width, rows) for width, rows, _ in expected]
+        with redirect_stdout(StringIO()), batchstat.record(tmp_path / "run"):
+            trainer.train()
+        trained, promised = batchstat.measure(tmp_path / "run").counts, own[0].row.counts
+        for count in ("total_tokens", "real_tokens", "batches", "steps", "samples"):
+            assert getattr(trained, count) == getattr(promised, count)
 
 
 def test_padding_that_carries_loss_is_said(bench):
