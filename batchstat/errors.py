@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import ClassVar, Self
 
-from batchstat.shown_addresses import without_secrets
+from batchstat.hidden_secrets import without_secrets
 from batchstat.words import printable, worded
 
 _LONG_WORDS = re.compile(r"(\S{80})\S{920,}")

@@ -17,7 +17,7 @@ from package_trees import PACKAGE, tree_of
 
 # A room may import from itself and from the rooms that stand before it in this list.
 LAYERS = [
-    ["_version", "records", "shown_addresses", "words"],
+    ["_version", "records", "hidden_secrets", "words"],
     ["errors"],
     ["parameters"],
     ["findings"],

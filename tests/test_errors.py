@@ -18,7 +18,7 @@ from batchstat import errors
 from batchstat.corpus.files.sources import Source
 from batchstat.documents.schema import schema
 from batchstat.errors import BatchstatError, InputError
-from batchstat.shown_addresses import is_shortened, shown_address, without_secrets
+from batchstat.hidden_secrets import is_shortened, shown_address, without_secrets
 from batchstat.storage.shown import Address, as_shown, full_address, one_line
 from package_trees import PACKAGE, tree_of
 from tables import in_turn

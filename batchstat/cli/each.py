@@ -13,9 +13,9 @@ from batchstat.cli.results import CommandResult, store
 from batchstat.cli.streams import emit, say, show, warn, wrote_line
 from batchstat.documents.base import to_text
 from batchstat.errors import OptionError
+from batchstat.hidden_secrets import named_part
 from batchstat.render.screens.each import each_screen
 from batchstat.render.text import one_line
-from batchstat.shown_addresses import named_part
 from batchstat.simulation.compare.comparison import Comparison
 
 Compared = tuple[FoundProfile, Comparison, CommandResult]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.errors import InputError, message
 from batchstat.findings import Finding
-from batchstat.shown_addresses import without_secrets
+from batchstat.hidden_secrets import without_secrets
 from batchstat.words import counted, without_commands
 
 if TYPE_CHECKING:

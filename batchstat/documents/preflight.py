@@ -1,6 +1,5 @@
 """preflight.json."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
@@ -10,10 +9,10 @@ from batchstat.documents.device import Calibrated
 from batchstat.documents.parts import Sources
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.findings import Finding
+from batchstat.hidden_secrets import hidden_in
 from batchstat.parameters import described
 from batchstat.recording.run_facts import RunFacts
 from batchstat.records import SAME, Amount, Count, Positive, Record, UnboundedRatio, among, told
-from batchstat.shown_addresses import without_secrets
 
 ROLES = ("best", "fastest", "packed")
 
@@ -145,20 +144,11 @@ class PreflightFile(Compared, number="batchstat.preflight/5"):
     )
 
 
-def _shown(value: Any) -> Any:
-    """Return values of a configuration without what may be a secret in an address."""
-    if isinstance(value, Mapping):
-        return {key: _shown(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shown(each) for each in value]
-    return without_secrets(value) if isinstance(value, str) else value
-
-
 def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile, simulation = report.setup, report.profile, report.simulation
     # The keys of `config` that are not attributes of the setup.
-    config = {"path": setup.path.as_posix(), "keys": _shown(setup.config.values())}
+    config = {"path": setup.path.as_posix(), "keys": hidden_in(setup.config.values())}
     advice = report.changes
     # One object for each role that has a change; `star` has the role "best". `Sources` take a key
     # from the mapping if it has it, and otherwise from the change.

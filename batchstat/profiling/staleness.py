@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from batchstat.corpus.files.digests import digest_of
 from batchstat.corpus.files.sources import Source
+from batchstat.hidden_secrets import is_shortened
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile, TokenizerFacts
-from batchstat.shown_addresses import is_shortened
 from batchstat.storage.addresses import as_path, etag_in, info_of
 from batchstat.storage.shown import full_address, is_remote
 

@@ -22,8 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError, MissingError, OptionError
+from batchstat.hidden_secrets import hidden_in
+from batchstat.recording.recorder.log import PROCESSES
 from batchstat.recording.recorder.orders import Orders
-from batchstat.recording.recording import RUN_FILE, read_facts
+from batchstat.recording.recording import RUN_FILE, files_of_run, holds_batch, read_facts
+from batchstat.storage.result_files import PREFLIGHT_FILE
 
 INJECT = Path(__file__).parent / "recorder" / "inject"
 """Folder that comes first on the path of every Python that the command starts."""
@@ -69,7 +72,6 @@ def folder_of(
 
     Raises:
         OptionError: several nodes without an id that all of them know.
-        InputError: the folder of another run.
     """
     # An id that is the same on all nodes: that of torchrun, or of a step of Slurm, since a job of
     # Slurm may have several steps.
@@ -84,15 +86,6 @@ def folder_of(
             "and a folder that all of them can write with -o",
         )
     path = default if folder is None else Path(folder)
-    # Not Path.exists, which raises OSError for a name that is too long.
-    if folder is not None and os.path.lexists(path / RUN_FILE):
-        # Another node of this run may have written the facts: then the ids are equal.
-        facts = read_facts(path / RUN_FILE)
-        if used_id is None or not isinstance(facts, dict) or facts.get("id") != used_id:
-            raise InputError(
-                f"{path.as_posix()}: holds the recording of another run",
-                "name another folder with -o, or delete it",
-            )
     return RunFolder(path=path, run_id=used_id or secrets.token_hex(8), is_default=folder is None)
 
 
@@ -114,15 +107,12 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
     """Make the folder of a run, without the recording of an earlier run, and write its facts.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: it cannot be written, or holds the recording of another command.
     """
     path = folder.path
     try:
-        if folder.is_default and path.exists():
-            # The recording of an earlier run is deleted. rmtree refuses a link, which the user may
-            # have made of the default folder.
-            shutil.rmtree(path.resolve())
         path.mkdir(parents=True, exist_ok=True)
+        _replace_earlier(folder, facts["command"])
         content = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
         # Several nodes may share the folder: the first one writes the facts, for its user alone to
         # read (0o600). Another one may look at them at the same time: it sees all of them, or none.
@@ -134,6 +124,29 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
             written.replace(path / RUN_FILE)
     except OSError as error:
         raise InputError(f"cannot write to {path.as_posix()}: {error.strerror}") from None
+
+
+def _replace_earlier(folder: RunFolder, command: Sequence[str]) -> None:
+    """Delete the files of an earlier run, and no others that are in its folder. In a folder that
+    the user named, only if nothing was recorded, or the same command.
+    """
+    path = folder.path
+    facts = read_facts(path / RUN_FILE)
+    # Another node of this run may have written the facts: then the ids are equal.
+    if not os.path.lexists(path / RUN_FILE) or (facts and facts["id"] == folder.run_id):
+        return
+    # By its id: another node may have begun to write files of this run meanwhile.
+    files = [] if facts is None else files_of_run(path, facts["id"])
+    earlier = [] if facts is None else hidden_in(facts.get("command", []))
+    is_same = folder.is_default or (command and earlier == command)
+    if not is_same and (facts is None or any(map(holds_batch, files))):
+        which = f", {shlex.join(earlier)}" if earlier else ""
+        raise InputError(
+            f"{path.as_posix()}: holds the recording of another run{which}",
+            f"name another folder with -o, or delete {(path / RUN_FILE).as_posix()}",
+        )
+    for file in (*files, *(path / name for name in (PROCESSES, PREFLIGHT_FILE, RUN_FILE))):
+        file.unlink(missing_ok=True)
 
 
 def run_command(
@@ -155,7 +168,9 @@ def run_command(
     try:
         child = subprocess.Popen(command, env=variables)
     except OSError as error:
-        raise InputError(f"cannot start {shlex.join(command)}: {error.strerror}") from None
+        raise InputError(
+            f"cannot start {shlex.join(hidden_in(command))}: {error.strerror}"
+        ) from None
     # Python lets the main thread alone handle signals.
     if threading.current_thread() is not threading.main_thread():
         return child.wait()
@@ -166,19 +181,34 @@ def run_command(
 @contextmanager
 def _signals_of(child: "subprocess.Popen[bytes]") -> Iterator[None]:
     """While a command runs, pass the signals that end or steer a process on to it."""
-    # Interrupts (Ctrl-C) are ignored: a terminal sends them to all processes in its foreground, so
-    # that the command has them already, and this process must outlive it to report.
 
     def pass_on(number: int, _frame: object) -> None:
-        child.send_signal(number)
+        # A terminal sends what its keys mean (Ctrl-C) to all processes in its foreground, so that
+        # the command has it already, and this process must outlive it to report.
+        if number not in of_keys or not _is_in_foreground():
+            child.send_signal(number)
 
     # Slurm may send SIGUSR1 before a job's time is up. Windows does not have all of them.
-    names = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    names = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    of_keys = [number for number in numbers if number.name in ("SIGINT", "SIGQUIT")]
     handlers_before = {number: signal.signal(number, pass_on) for number in numbers}
-    handlers_before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
         for number, handler in handlers_before.items():
             signal.signal(number, handler)
+
+
+def _is_in_foreground() -> bool:
+    """Return whether this process has a terminal whose keys reach it; on Windows, take it so."""
+    if os.name == "nt":
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:  # no terminal
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)

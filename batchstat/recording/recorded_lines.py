@@ -5,8 +5,8 @@ are refused and not counted. A key has the same short name in the file. Keys may
 another format, so that an older batchstat reads the rest.
 """
 
+from datetime import datetime
 from itertools import chain
-from sys import float_info
 from typing import Any
 
 from batchstat.recording.recorder.lines import nested
@@ -73,6 +73,35 @@ _LINES: dict[str, dict[str, Any]] = {
     "end": {"why": str, "unused": [0, 0], "partly": (..., str)},
 }
 """What `_fits` asks of a line, by its kind."""
+_FACTS = {
+    "id": str,
+    "created": str,
+    "command": (..., [str]),
+    "python": (..., None, str),
+    "dry_run": (..., bool),
+    "no_weights": (..., bool),
+    "steps": (..., 0),
+}
+"""What it asks of the facts of a run."""
+_PROCESSES: dict[str, dict[str, Any]] = {
+    "nothing": {"unused": [0, 0], "waiting": 0},
+    "refused": {"why": str},
+    "ended": {"code": int},
+}
+"""What it asks of what a process notes; other kinds have no more."""
+_MOST = 2**63 - 1  # of whole numbers, which become numbers of 64 bits
+_MOST_SECONDS = 1e12  # some 30,000 years
+
+
+def check_facts(facts: Any) -> None:
+    """Raise ValueError unless these are the facts of a run, with the time of its beginning."""
+    if not _fits(_FACTS, facts) or datetime.fromisoformat(facts["created"]).tzinfo is None:
+        raise ValueError("not the facts of a run")
+
+
+def is_of_process(line: dict[str, Any]) -> bool:
+    """Return whether a line is as a process notes how far it came."""
+    return type(line["k"]) is str and _fits(_PROCESSES.get(line["k"], {}), line)
 
 
 def check_lines(lines: list[dict[str, Any]]) -> None:
@@ -83,6 +112,9 @@ def check_lines(lines: list[dict[str, Any]]) -> None:
             raise ValueError("not a line of a recording")
         if kind in ("batch", "rest"):
             _check_read(line)
+    steps = [line["s"] for line in lines if line["k"] in ("batch", "step")]
+    if steps != sorted(steps):
+        raise ValueError("lines in another sequence")
     if lines[0]["k"] != "begin" or lines[0]["rank"] >= lines[0]["world_size"]:
         raise ValueError("not the beginning of a recording")
 
@@ -111,9 +143,9 @@ def _fits(kind: Any, value: Any) -> bool:
         ends = (min(value), max(value)) if set(map(type, value)) == {int} else value
         return all(_fits(of, each) for each in ends)
     if kind is float:  # JSON may write 1.0 as 1
-        return type(value) in (int, float) and abs(value) <= float_info.max
+        return type(value) in (int, float) and abs(value) <= _MOST_SECONDS
     if type(kind) is int:
-        return type(value) is int and value >= kind
+        return type(value) is int and kind <= value <= _MOST
     # Types are compared exactly, since to Python true and false are whole numbers.
     return value is None if kind is None else type(value) is kind
 

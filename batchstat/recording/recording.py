@@ -1,16 +1,16 @@
 """A recording: what the processes of a run have written, read again."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from batchstat.errors import InputError, MissingError
-from batchstat.recording.recorded_lines import check_lines
+from batchstat.recording.recorded_lines import check_facts, check_lines, is_of_process
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import FORMAT, PROCESSES
@@ -18,6 +18,10 @@ from batchstat.recording.recorder.read_batches import ReadBatch
 from batchstat.words import short
 
 RUN_FILE = "run.json"
+_FILE = re.compile(r"\d{5,}-.+-(0|[1-9]\d*)([-._]\w+)*\.jsonl")
+"""The files that `Log.open` makes."""
+_BATCHES = tuple(f'{{"k":"{kind}"'.encode() for kind in ("batch", "rest"))
+_LONGEST_BEGIN = 4096  # bytes of the first line of such a file that are read for the id
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,14 +135,35 @@ class Recording:
         return "no model was called with token ids: whole numbers in rows of equal length"
 
 
-def read_facts(file: Path) -> Any:
-    """Return the facts in the file of a run; None if it is not JSON, or not a regular file: reading
-    a pipe would never end.
+def read_facts(file: Path) -> dict[str, Any] | None:
+    """Return the facts in the file of a run; None if they are not those of a run, or it is not a
+    regular file: reading a pipe would never end.
     """
     try:
-        return json.loads(file.read_bytes()) if file.is_file() else None
+        facts = _json(file.read_bytes()) if file.is_file() else None
+        check_facts(facts)
     except (OSError, ValueError, RecursionError):
         return None
+    return facts
+
+
+def files_of_run(folder: Path, run_id: str | None = None) -> list[Path]:
+    """Return the files of the processes of a run, or of all runs, by rank: not what else is in the
+    folder, such as a data set of lines of JSON.
+    """
+    files = sorted(path for path in folder.glob("*.jsonl") if _FILE.fullmatch(path.name))
+    return [file for file in files if run_id is None or _id_of(file) == run_id]
+
+
+def _id_of(file: Path) -> Any:
+    with file.open("rb") as stream:
+        return (_parsed(stream.readline(_LONGEST_BEGIN)) or {}).get("id")
+
+
+def holds_batch(file: Path) -> bool:
+    """Return whether a process wrote a batch to its file."""
+    with file.open("rb") as stream:
+        return any(line.startswith(_BATCHES) for line in stream)
 
 
 def read_recording(folder: Path) -> Recording:
@@ -148,28 +173,29 @@ def read_recording(folder: Path) -> Recording:
         InputError: no run in this folder, one of another format, or ranks that differ.
     """
     facts = read_facts(folder / RUN_FILE)
-    # Facts may be any JSON, or None: those of a run have the time of its creation.
-    try:
-        datetime.fromisoformat(facts["created"])
-    except (KeyError, TypeError, ValueError):
+    if facts is None:
         raise MissingError(
             f"{folder.as_posix()}: no recording", "name the folder that batchstat run wrote"
-        ) from None
-    files = sorted(path for path in folder.glob("*.jsonl") if path.name != PROCESSES)
+        )
+    files = files_of_run(folder)
     ranks = [rank for rank in map(_read_rank, files) if rank is not None]
-    ranks_of_run = [rank for rank in ranks if rank.begun["id"] == facts.get("id")]
+    ranks_of_run = [rank for rank in ranks if rank.begun["id"] == facts["id"]]
     trainings = _trainings(ranks_of_run)
     # A command may train several models: the one with the most batches is described.
     longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
     file = folder / PROCESSES
-    processes = file.read_bytes().split(b"\n") if file.exists() else []
+    # Lines of processes on several machines may be mixed there: what is none is left out.
+    texts = file.read_bytes().split(b"\n") if file.is_file() else []
+    processes = tuple(filter(None, map(_parsed, texts)))
+    if not all(map(is_of_process, processes)):
+        raise _edited(file, "this is")
     return Recording(
         folder=folder,
         facts=facts,
         ranks=tuple(longest),
         others=max(len(trainings) - 1, 0),
         of_other_runs=len(ranks) - len(ranks_of_run),
-        processes=tuple(filter(None, map(_parsed, processes))),
+        processes=processes,
     )
 
 
@@ -184,9 +210,18 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             raise _edited(path, f"line {number:,} is")
 
 
+def _json(text: bytes) -> Any:
+    """Return a JSON document, in which NaN and infinite numbers raise ValueError."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
 def _parsed(text: bytes) -> dict[str, Any] | None:
     try:
-        line = json.loads(text)
+        line = _json(text)
     except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) and "k" in line else None

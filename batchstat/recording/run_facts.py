@@ -4,6 +4,7 @@ import shlex
 from itertools import pairwise
 from statistics import median
 
+from batchstat.hidden_secrets import hidden_in
 from batchstat.parameters import described
 from batchstat.recording.recording import Recording
 from batchstat.records import Amount, Count, Record, told, untold
@@ -56,10 +57,13 @@ def run_facts(recording: Recording) -> RunFacts:
     # From the end of a step to the end of the next, on all ranks one after the other: nothing tells
     # when the first step began.
     times = [after - before for rank in computing for before, after in pairwise(rank.step_ends)]
+    if any(seconds < 0 for seconds in times):  # clocks of a processor and of a device that differ
+        times = []
     trainer = first.trainer or {}
     return RunFacts(
         folder=recording.folder.as_posix(),
-        command=shlex.join(facts.get("command", ())),
+        # Recordings of earlier versions may hold secrets.
+        command=shlex.join(hidden_in(facts.get("command", ()))),
         python=facts.get("python") or "",
         program=str(first.begun["program"]),
         created=str(facts["created"]),

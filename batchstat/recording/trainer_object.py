@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from batchstat.hidden_secrets import hidden_in
 from batchstat.recording.collators import Collating, read_collator
 from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_unreadable
 from batchstat.recording.recorder.trainers import facts_of, own_loader
@@ -77,9 +78,10 @@ def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
         field.name: facts[field.name] for field in fields(TrainerObject) if field.name in facts
     }
     values["own_loss"] = tuple(facts["own_loss"])
+    values["arguments"] = hidden_in(facts["arguments"])  # earlier versions recorded them whole
     # SFTTrainer has packed and shuffled its data set: not to be planned again.
     if facts["framework"] == "trl":
-        arguments = facts["arguments"].items()
+        arguments = values["arguments"].items()
         values["arguments"] = {key: value for key, value in arguments if key not in _ALREADY_DONE}
     return TrainerObject(**values)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from batchstat.shown_addresses import LEFT_OUT, is_shortened
+from batchstat.hidden_secrets import LEFT_OUT, is_shortened
 from batchstat.words import printable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ profile in the results folder.
 """
 
 COMPLETE = f"  # put back what {LEFT_OUT} leaves out"
-"""A comment that ends a line to paste whose address is shown without its secrets."""
+"""A comment that ends a line to paste that is shown without its secrets."""
 
 
 def line_to_paste(words: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from batchstat.shown_addresses import named_part
+from batchstat.hidden_secrets import named_part
 from batchstat.words import counted, printable
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from batchstat.errors import BatchstatError, InputError, MissingError, OptionError, install_extra
-from batchstat.shown_addresses import has_cut_user, is_shortened
+from batchstat.hidden_secrets import has_cut_user, is_shortened
 from batchstat.storage.machine import machine_secret
 from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
 from batchstat.words import short

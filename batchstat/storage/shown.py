@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from batchstat.shown_addresses import LEFT_OUT, possible_secrets, shown_address, without_secrets
+from batchstat.hidden_secrets import LEFT_OUT, possible_secrets, shown_address, without_secrets
 
 _QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")  # a path and ?, and the query after them
 _LEAST_SECRET = 4

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchstat.errors import InputError, OptionError, arguments_named
-from batchstat.shown_addresses import is_shortened
+from batchstat.hidden_secrets import is_shortened
 from batchstat.storage.shown import full_address
 from batchstat.words import short
 

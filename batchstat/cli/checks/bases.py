@@ -24,12 +24,12 @@ from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.gate.base import Base, base_in, load_base
 from batchstat.gate.check import measure_report
 from batchstat.gate.outcome import Check
+from batchstat.hidden_secrets import is_shortened
 from batchstat.planning.settings import DEFAULT_CURRENT
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import process_pool
 from batchstat.render.text import age
-from batchstat.shown_addresses import is_shortened
 from batchstat.storage.addresses import as_path
 from batchstat.storage.machine import BASE_ENDING, cache_folder
 from batchstat.storage.revisions import Revision, find_revision, named

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from batchstat.errors import InputError, MissingError
 from batchstat.findings import Finding
-from batchstat.shown_addresses import named_part
+from batchstat.hidden_secrets import named_part
 from batchstat.storage.addresses import check_regular
 from batchstat.storage.result_files import is_result
 from batchstat.storage.sealed_records import parse

@@ -20,9 +20,9 @@ from batchstat.corpus.files.data_files import (
 )
 from batchstat.errors import InputError, MissingError, OptionError, SourceError
 from batchstat.findings import Finding, warn_in_python
+from batchstat.hidden_secrets import LEFT_OUT, named_part
 from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, among, told
-from batchstat.shown_addresses import LEFT_OUT, named_part
 from batchstat.storage.addresses import as_path, etag_in, etag_of_identity, identity, size_in
 from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
 from batchstat.words import short

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import weakref
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 from .arguments import WholeNumbers
@@ -65,9 +67,23 @@ def own_loader(trainer: Any) -> list[str]:
     return overridden(trainer, _LOADERS)
 
 
+def _hidden_in(arguments: Any) -> Any:
+    """Return arguments without secrets, by batchstat's own module: it is loaded by its place, since
+    batchstat may not be installed where the command runs.
+    """
+    package = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    file = os.path.join(package, "hidden_secrets.py")
+    spec = spec_from_file_location("batchstat_hidden_secrets", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.hidden_in(arguments)
+
+
 def facts_of(trainer: Any) -> dict[str, Any]:
-    """Return what a Trainer says of itself, for its line in a recording; the Trainer stays as it
-    is.
+    """Return what a Trainer says of itself, for its line in a recording, without secrets; the
+    Trainer stays as it is.
 
     The keys are attributes of `TrainerObject` in `trainer_object.py`, and "multiple", to a multiple
     of which the collator rounds widths up.
@@ -78,7 +94,7 @@ def facts_of(trainer: Any) -> dict[str, Any]:
     config = getattr(getattr(trainer, "model", None), "config", None)
     data = trainer.train_dataset
     # As JSON has them: what it has no form for, such as a path, becomes a string.
-    arguments = json.loads(json.dumps(trainer.args.to_dict(), default=str))
+    arguments = _hidden_in(json.loads(json.dumps(trainer.args.to_dict(), default=str)))
     # Where one process has several GPUs, the Trainer wraps its model in DataParallel and reads
     # batches for all of them. `_train_batch_size` is the size of such a batch; the argument is the
     # size of the part for one GPU.

@@ -8,11 +8,11 @@ from textwrap import wrap
 
 from batchstat.documents.comparison import LearningRateHint
 from batchstat.errors import OptionError
+from batchstat.hidden_secrets import LEFT_OUT, without_secrets
 from batchstat.planning.rules import FROM_ONE_PLAN
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.render.command_lines import non_defaults
-from batchstat.shown_addresses import without_secrets
+from batchstat.render.command_lines import COMPLETE, non_defaults
 from batchstat.simulation.compare.learning_rate import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
 
 _LINES = {
@@ -157,10 +157,11 @@ def workflow(record: str = "") -> str:
     text = text.replace("git+ADDRESS", _requirement())
     if not record:
         return text
+    shown = json.dumps(record).replace("\\u2026", LEFT_OUT)
     recording_steps = (
         "      # What the command itself needs, such as torch\n"
         "      - run: python -m pip install -r requirements.txt\n"
-        f"      - run: {json.dumps(record)}\n"
+        f"      - run: {shown}{COMPLETE if LEFT_OUT in record else ''}\n"
     )
     # The recording is made just before it is checked.
     check_step = "      - run: batchstat check"

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.documents.preflight import Proof
+from batchstat.hidden_secrets import hidden_in
 from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.layout import Line, Pasted, Rows
@@ -295,7 +296,7 @@ def _keys(report: Preflight) -> Iterator[RenderableType]:
     setup = report.setup
     rows = Rows("key that decides", "value")
     words = {True: "true", False: "false", None: "null"}  # as in YAML
-    for key, value in setup.config.values().items():
+    for key, value in hidden_in(setup.config.values()).items():
         # A key without a value is listed only if the configuration gives it, as null.
         if key in setup.config.given_keys or value is not None:
             # By type, since 1 and 0 would be found in `words`, too.

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from batchstat.errors import InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.planning.strategies.registry import names_strategy
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
@@ -36,7 +37,10 @@ def observe_recording(recording: Recording) -> Observed:
     if names_strategy(name):  # a script static.py: its row may not be called as the strategy is
         name = f"{name} (run)"
     trainer = None if first.trainer is None else trainer_of(first.trainer)
-    setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
+    try:
+        setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
+    except OptionError as error:  # what is wrong was recorded: no option of the user's now
+        raise InputError(f"{recording.folder.as_posix()}: {error.problem}", error.remedy) from None
     settings: dict[str, Any] = {
         "max_length": int(batches.collated.samples.lengths.max()),
         "world_size": len(recording.ranks),

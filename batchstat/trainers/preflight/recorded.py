@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from batchstat.errors import InputError, OptionError, arguments_named
+from batchstat.errors import InputError, MissingError, OptionError, arguments_named
+from batchstat.hidden_secrets import hidden_in
 from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
 from batchstat.recording.recorder.log import Log
 from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recording import Recording, read_recording
-from batchstat.shown_addresses import without_secrets
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
@@ -36,8 +36,14 @@ class Run:
         """What has been written, also while it runs.
 
         Raises:
-            InputError: another run was recorded in the same folder meanwhile.
+            InputError: another run was recorded in the same folder meanwhile, or it is gone.
         """
+        if not self.folder.exists():
+            raise MissingError(
+                f"{self.folder.as_posix()}: the folder of the recording is gone: the command "
+                "deleted or moved it",
+                "name one that it leaves alone with -o",
+            )
         recording = read_recording(self.folder)
         if recording.facts.get("id") != self.run_id:
             raise InputError(
@@ -123,7 +129,7 @@ def begin_run(
     """
     most_steps = 0 if steps is None else whole_number("steps", steps)
     facts = {
-        "command": [*map(without_secrets, words)],
+        "command": hidden_in(words),
         "python": "".join(python),
         "dry_run": dry_run,
         "steps": most_steps,

@@ -10,6 +10,8 @@ from hypothesis import given
 
 import batchstat
 from batchstat import InputError
+from batchstat.documents.base import to_text
+from batchstat.documents.preflight import preflight_document
 from batchstat.recording.recorded_batches import batches_of
 from batchstat.recording.recorder.lines import part_of, read_of
 from batchstat.recording.recorder.log import FORMAT
@@ -170,6 +172,78 @@ def test_an_edited_part_is_refused(tmp_path, edit):
 def test_other_lines_that_were_edited_are_refused(tmp_path, lines):
     with pytest.raises(InputError, match="this is not as batchstat wrote it: record it again"):
         read_recording(write(tmp_path, lines))
+
+
+TRAINER = {
+    "k": "trainer",
+    "kind": "Trainer",
+    "version": "5.0",
+    "framework": "transformers",
+    "arguments": {"per_device_train_batch_size": 2, "max_steps": -1, "num_train_epochs": 3.0},
+    "arguments_class": "TrainingArguments",
+    "world_size": 1,
+    "own_loss": [],
+    "samples_by_arguments": True,
+    "multiple": 1,
+    "has_decoder": False,
+    "takes_count": True,
+}
+NOTED = (
+    *({"k": "started", "process": 1}, {"k": "torch", "process": 1}),
+    {"k": "nothing", "process": 1, "unused": [3, 20], "waiting": 1},
+    {"k": "ended", "process": 2, "code": 1},
+)
+EDITS = (
+    *(None, True, "x", "2026-01-01", [], {}, [None], [1, "x"], [[["x"]]], {"k": 1}, -1, 2.5, 0),
+    *(2**31, 2**63, -(2**70), 10**400, 1e300, [1e17, 1e17], float("inf"), float("nan")),
+)
+"""What somebody may write in the place of a value."""
+
+
+@given(st.data())
+def test_what_was_edited_is_one_clear_line(tmp_path_factory, data):
+    """Any value of any file, also with its lines in another sequence or cut: the report is of what
+    the recording still says, or there is one line of error.
+    """
+    folder = tmp_path_factory.mktemp("run")
+    lines: list[dict[str, Any]] = [begin()]
+    lines += data.draw(st.sampled_from([[], [json.loads(json.dumps(TRAINER))]]))
+    if data.draw(st.integers(0, 3)):  # else nothing was recorded
+        for i in range(3):
+            lines += [batch(i, 3 + i, 5, epoch=0, numbers=[[2 * i, 2 * i + 1]]), step(i)]
+    lines.append({"k": "end", "why": "the command ended", "unused": [1, 20]})
+    noted = json.loads(json.dumps(NOTED))
+    write(folder, lines, python="/bin/python", dry_run=False, steps=0)
+    file = folder / "run.json"
+    facts = json.loads(file.read_text())
+    whole = data.draw(st.sampled_from([facts, lines, lines, noted]))
+    if isinstance(whole, list) and data.draw(st.integers(0, 9)) == 0:
+        whole[:] = data.draw(st.permutations(whole))
+    place = whole
+    while isinstance(place, list | dict) and place:  # a way down into it
+        keys = sorted(place) if isinstance(place, dict) else range(len(place))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], list | dict) or data.draw(st.integers(0, 4)) == 0:
+            if isinstance(place, dict) and data.draw(st.integers(0, 4)) == 0:
+                del place[key]
+            else:
+                place[key] = data.draw(st.sampled_from(EDITS))
+            break
+        place = place[key]
+    write(folder, lines)
+    file.write_text(json.dumps(facts))
+    (folder / "processes.jsonl").write_text("".join(json.dumps(each) + "\n" for each in noted))
+    if data.draw(st.integers(0, 9)) == 0:
+        cut = data.draw(st.sampled_from(sorted(folder.iterdir())))
+        cut.write_bytes(cut.read_bytes()[: data.draw(st.integers(0, cut.stat().st_size))])
+    refused = None
+    try:
+        observed = observe_recording(read_recording(folder))
+        document = preflight_document(report_on(training_of_observed(observed, {})))
+        assert json.loads(to_text(document))["run"]["steps"]
+    except InputError as error:
+        refused = str(error)
+    assert refused is None or (folder.as_posix() in refused and refused.splitlines() == [refused])
 
 
 def test_a_folder_without_a_run_is_said(tmp_path):

@@ -1,16 +1,20 @@
 """`batchstat run` as a command: what is started, how it ends, and what is said of it."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from batchstat.recording.launch import INJECT
 from conftest import environment
+from written import batch, begin, step, write
 
 LINE = """
 import os, sys
@@ -89,8 +93,10 @@ def test_what_a_crash_prints_is_unchanged(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGKILL", "SIGUSR1"])
-def test_a_command_that_a_signal_ends(tmp_path, name):
+@pytest.mark.parametrize("is_of_all", [True, False])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGQUIT", "SIGKILL", "SIGUSR1"])
+def test_a_command_that_a_signal_ends(tmp_path, name, is_of_all):
+    """Sent to batchstat alone, which passes it on, or to all processes, as a terminal does."""
     number = getattr(signal, name)
     script(
         tmp_path,
@@ -110,15 +116,49 @@ def test_a_command_that_a_signal_ends(tmp_path, name):
     )
     assert process.stdout is not None
     child = int(process.stdout.readline())
-    if name == "SIGINT":  # as a terminal does, to both
-        os.killpg(process.pid, number)
-    elif name == "SIGKILL":  # nobody can pass it on
+    if name == "SIGKILL":  # nobody can pass it on
         os.kill(child, number)
+    elif is_of_all and name in ("SIGINT", "SIGQUIT"):
+        os.killpg(process.pid, number)
     else:
         process.send_signal(number)
     _, error = process.communicate(timeout=60)
     assert process.returncode == -number
     assert f"the command was ended by signal {number:d}" in error
+
+
+COUNTS = """
+import signal, time
+count = []
+signal.signal(signal.SIGINT, lambda *_: count.append(1))
+print("ready", flush=True)
+for _ in range(40): time.sleep(0.05)
+print(len(count))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="terminals are those of POSIX")
+def test_a_key_of_a_terminal_reaches_a_command_once(tmp_path):
+    import pty
+
+    script(tmp_path, COUNTS)
+    child, terminal = pty.fork()
+    if not child:
+        os.chdir(tmp_path)
+        os.environ.update(environment())
+        command = [sys.executable, "-m", "batchstat", "run", "train.py"]
+        os.execv(sys.executable, command)  # noqa: S606
+    shown = b""
+    while b"ready" not in shown:
+        shown += os.read(terminal, 1024)
+    os.write(terminal, b"\x03")  # Ctrl-C
+    with suppress(OSError):  # its end
+        while more := os.read(terminal, 1024):
+            shown += more
+    assert os.waitpid(child, 0)[1] == 0
+    assert re.search(rb"ready\r\n(\^C)?1\r\n", shown)
+    assert b"no process imported torch" in shown
 
 
 @pytest.mark.parametrize("flag", ["-E", "-I", "-S"])
@@ -171,7 +211,7 @@ def test_a_folder_that_is_taken_away_changes_no_exit_code(tmp_path, run_here):
     script(tmp_path, "import shutil, sys; shutil.rmtree('batchstat-results'); sys.exit(3)")
     ended, _, said = run_here("train.py")
     assert ended == 3
-    assert "batchstat-results/run: no recording" in said
+    assert "batchstat-results/run: the folder of the recording is gone: the command deleted" in said
     assert "Traceback" not in said
 
 
@@ -210,18 +250,74 @@ def test_what_is_wrong_is_one_line(cli, tmp_path, arguments, message, code):
     assert ended == code
 
 
-def test_the_folder_of_another_run_is_left_alone(cli, tmp_path):
+ROWS = '{"text": "mine"}\n' * 3
+OWN = ("data.jsonl", "metrics.jsonl", "00000-of-00010.jsonl", "notes/00000-a-1.jsonl")
+"""Files that a user may have beside a recording."""
+
+
+def earlier(folder: Path, run_id: str = "a", **facts: object) -> Path:
+    """A recording of `train.py`, and the user's own files beside it."""
+    folder.mkdir(exist_ok=True)
+    write(folder, [begin() | {"id": run_id}, batch(0, 3), step(0)], **{"id": run_id, **facts})
+    [path] = folder.glob("00000-host-0.jsonl")
+    path.write_text(path.read_text().replace(": ", ":").replace(", ", ","))  # as it is recorded
+    for name in ("preflight.json", "processes.jsonl"):
+        (folder / name).write_text("{}\n")
+    (folder / "notes").mkdir(exist_ok=True)
+    for name in OWN:
+        (folder / name).write_text(ROWS)
+    return folder
+
+
+@pytest.mark.parametrize("folder", ["mine", "batchstat-results/run", "."])
+def test_a_second_run_replaces_its_recording_and_nothing_else(cli, tmp_path, folder):
     script(tmp_path, "")
-    assert cli("run", "-o", "mine", "train.py")[0] == 0
-    code, _, error = cli("run", "-o", "mine", "train.py")
-    assert code == 3
-    assert "mine: holds the recording of another run: name another folder with -o" in error
-    # Several nodes with one id share a folder; the default one is replaced.
+    (tmp_path / "batchstat-results").mkdir()
+    path = earlier(tmp_path / folder)
+    named = () if folder.startswith("batchstat") else ("-o", folder)
     for _ in range(2):
-        assert cli("run", "-o", "shared", "--run-id", "a", "train.py")[0] == 0
-        assert cli("run", "train.py")[0] == 0
-    code, _, error = cli("run", "-o", "shared", "--run-id", "b", "train.py")
+        code, _, said = cli("run", *named, "train.py")
+        assert (code, "no process imported torch" in said) == (0, True)
+    assert json.loads((path / "run.json").read_text())["id"] != "a"
+    assert not [*path.glob("00000-host-*"), *path.glob("preflight.json")]
+    assert {(path / name).read_text() for name in OWN} == {ROWS}
+
+
+def test_the_recording_of_another_command_is_named_and_left_alone(cli, tmp_path):
+    script(tmp_path, "")
+    path = earlier(tmp_path / "mine", command=["train.py", "--lr", "1", "--token", "S3cret"])
+    before = {each: each.read_bytes() for each in path.glob("*.*")}
+    code, _, error = cli("run", "-o", "mine", "train.py", "--lr", "2")
     assert code == 3
+    assert "mine: holds the recording of another run, train.py --lr 1 --token '…': name" in error
+    assert "delete mine/run.json" in error
+    assert {each: each.read_bytes() for each in path.glob("*.*")} == before
+    (path / "run.json").unlink()
+    assert cli("run", "-o", "mine", "train.py", "--lr", "2")[0] == 0
+    # That run recorded nothing, and blocks nothing.
+    assert cli("run", "-o", "mine", "train.py", "--lr", "3")[0] == 0
+    (path / "run.json").write_text('{"mine": 1}')
+    code, _, error = cli("run", "-o", "mine", "train.py", "--lr", "3")
+    assert (code, (path / "run.json").read_text()) == (3, '{"mine": 1}')
+
+
+def test_nodes_of_one_run_share_a_folder(cli, tmp_path):
+    """Also where it holds an earlier recording of the command, which the first node replaces."""
+    script(tmp_path, "")
+    path = earlier(tmp_path / "shared")
+    assert cli("run", "-o", "shared", "--run-id", "b", "train.py")[0] == 0
+    facts = (path / "run.json").read_text()
+    (path / "00001-other-1.jsonl").write_text(json.dumps(begin(1, 2) | {"id": "b"}) + "\n")
+    assert cli("run", "-o", "shared", "--run-id", "b", "train.py")[0] == 0
+    assert (path / "run.json").read_text() == facts
+    assert [each.name for each in path.glob("0*-*-*[!0].jsonl")] == ["00001-other-1.jsonl"]
+
+
+def test_own_files_of_a_folder_are_not_read(cli, tmp_path):
+    path = earlier(tmp_path / "mine")
+    (path / "data.jsonl").unlink()
+    (path / "data.jsonl").mkdir()  # to read it would fail
+    assert cli("measure", path)[0] == 0
 
 
 def test_files_are_for_their_owner_alone(cli, tmp_path):
