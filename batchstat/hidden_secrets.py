@@ -14,9 +14,8 @@ from urllib.parse import unquote, unquote_plus
 
 LEFT_OUT = "…"
 _SERVICES = (
-    "access|account|anthropic|api|auth|aws|azure|bot|client|deploy|encryption|gh|git|github|gitlab|"
-    "google|hf|hub|huggingface|jwt|login|oauth|openai|personal|private|refresh|service|session|"
-    "signing|slack|ssh|storage|wandb|webhook"
+    "access|account|api|auth|aws|azure|bot|client|deploy|encryption|github|gitlab|google|hf|hub|"
+    "jwt|login|oauth|openai|personal|private|refresh|service|session|signing|ssh|storage|wandb"
 )
 _SURE = re.compile(
     rf"passw(or)?d|pass(phrase|code)|secret|credential|_({_SERVICES})_?(token|key|pass|pwd)s?_|"
@@ -26,26 +25,22 @@ _SURE = re.compile(
 _LIKELY = re.compile(r"(token|_key|_pass|_pwd|_auth|_authorization)_((value|string)_)?$")
 """The value is a secret unless it is a number, a path, or the name is one of training scripts."""
 _SPECIAL = (
-    "action|added|additional|answer|assistant|audio|begin|blank|bo[a-z]|boundary|by|chat|class|cls|"
-    "context|control|decoder|distill|doc|document|each|end|eo[a-z]|extra|fim|first|forced|global|"
-    "human|ignore|image|img|instruction|label|lang|language|last|latent|mask|max|message|middle|"
-    "min|multi|n|newline|next|noise|null|num|observation|one|pad|padding|per|placeholder|pooling|"
-    "prefix|prev|prompt|query|question|reasoning|register|response|reward|role|second|sentinel|sep|"
-    "separator|single|soft|sos|source|speaker|special|split|start|stop|sub|suffix|summary|system|"
-    "target|task|text|think|thought|time|timestamp|tool|trigger|turn|two|unk|unknown|video|"
-    "virtual|vision|visual|word"
+    "action|added|additional|answer|assistant|audio|begin|blank|bo[a-z]|by|chat|class|cls|context|"
+    "control|decoder|distill|document|each|end|eo[a-z]|extra|fim|first|forced|global|human|ignore|"
+    "image|img|instruction|label|lang|language|last|latent|mask|max|message|middle|min|multi|n|"
+    "newline|next|num|one|pad|padding|per|placeholder|pooling|prefix|prev|prompt|query|question|"
+    "register|response|reward|role|second|sep|separator|single|soft|source|speaker|special|split|"
+    "start|stop|sub|suffix|summary|system|target|task|text|think|time|timestamp|tool|trigger|turn|"
+    "two|unk|unknown|video|virtual|vision|visual|word"
 )
 _COLUMNS = (
-    "batch|best|cache|chosen|column|config|content|conversation|current|data|dataset|dict|eval|"
-    "features?|field|foreign|group|id|index|input|instance|join|json|labels|lookup|messages|metric|"
-    "monitor|order|output|param|partition|primary|record|rejected|row|sample|score|sort|state|"
-    "test|train|validation|weight|backward|forward"
+    "backward|batch|best|cache|chosen|column|content|conversation|data|dataset|dict|eval|features?|"
+    "field|foreign|forward|group|id|index|input|instance|join|json|labels|lookup|messages|metric|"
+    "order|output|param|primary|record|rejected|row|sample|score|sort|state|test|train|validation"
 )
 _OF_TRAINING = re.compile(rf"_({_SPECIAL})(_|token_)|_({_COLUMNS})_(\w+_)?(key|pass)_")
 """Names of training scripts whose values are shown, as `pad_token`, `max_token` or `sort_key`."""
-_OF_NO_VALUE = re.compile(
-    r"_(file|path|dir|folder|name|env|var|type|len|length|size|count|column|field)_$"
-)
+_OF_NO_VALUE = re.compile(r"_(file|path|dir|folder|name|env|var|type|length|size|column)_$")
 """Ends of names whose values say where a secret is, or how long."""
 _NO_SECRET = re.compile(
     rf"|(?i:none|null|true|false|yes|no|on|off)|{LEFT_OUT}|value|<.+>|\[\w+\]|"
@@ -226,23 +221,18 @@ def without_secrets(text: str) -> str:
 
 
 def hidden_in(value: Any, sureness: int = 0) -> Any:
-    """Return the words of a command, or settings, however nested, without what may be a secret.
-
-    Args:
-        value: texts as in `without_secrets`, in lists and mappings. In a list, `--token` names the
-            text after it.
-        sureness: whether its name says that it is a secret: 2 that it is, 1 that it likely is.
+    """Return the words of a command, or settings, however nested, without what may be a secret: as
+    `without_secrets`, by the names of values, too. `sureness` is that of the name of this value.
     """
     if isinstance(value, Mapping):
-        return {
-            key: hidden_in(item, max(sureness, _sureness(str(key)))) for key, item in value.items()
-        }
+        named = {key: max(sureness, _sureness(str(key))) for key in value}
+        return {key: hidden_in(item, named[key]) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        shown, named = [], 0
+        shown, after = [], 0  # `--token` names the word after it
         for item in value:
             is_option = isinstance(item, str) and item.startswith("-")
-            shown.append(hidden_in(item, sureness if is_option else max(sureness, named)))
-            named = _sureness(item) if is_option and "=" not in item else 0
+            shown.append(hidden_in(item, sureness if is_option else max(sureness, after)))
+            after = _sureness(item) if is_option and "=" not in item else 0
         return shown
     if not isinstance(value, str):
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -251,11 +241,10 @@ def hidden_in(value: Any, sureness: int = 0) -> Any:
         return LEFT_OUT
     if value[:1] in ("{", "["):
         try:
-            settings = json.loads(value)
+            shown = hidden_in(settings := json.loads(value))
+            return value if shown == settings else json.dumps(shown, ensure_ascii=False)
         except (ValueError, RecursionError):
-            return without_secrets(value)
-        shown = hidden_in(settings)
-        return value if shown == settings else json.dumps(shown, ensure_ascii=False)
+            pass  # not JSON
     # A secret may hold commas and spaces: all of the word is one, unless another name follows.
     name, equals, rest = value.partition("=")
     is_whole = re.fullmatch(r"[\w.+-]+", name) and (
@@ -279,7 +268,7 @@ def _sureness(name: str) -> int:
 
 
 def _words_of(name: str) -> str:
-    """Return the words in a name: `_hub_token_` of `hub-token`, `HUB_TOKEN_2` and `hubToken`."""
+    # `_hub_token_` of `hub-token`, `HUB_TOKEN_2` and `hubToken`.
     return f"_{'_'.join(re.findall('[A-Z]+(?![a-z])|[A-Z]?[a-z]+', name)).lower()}_"
 
 

@@ -216,7 +216,7 @@ def test_the_recorder_stands_alone():
     """In the grammar of Python 3.8, on the standard library: batchstat is not where it runs."""
     own = [name for name in modules() if name.startswith(f"{RECORDER}.")]
     assert len(own) > 8
-    for name in own:
+    for name in [*own, "batchstat.hidden_secrets"]:  # which it loads by its place
         path = ROOT.joinpath(*name.split(".")).with_suffix(".py")
         ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
         for imported in imports(modules()[name], at_load=True):

@@ -25,7 +25,7 @@ from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.hidden_secrets import hidden_in
 from batchstat.recording.recorder.log import PROCESSES
 from batchstat.recording.recorder.orders import Orders
-from batchstat.recording.recording import RUN_FILE, files_of_run, holds_batch, read_facts
+from batchstat.recording.recording import RUN_FILE, begin_of, files_of, read_facts
 from batchstat.storage.result_files import PREFLIGHT_FILE
 
 INJECT = Path(__file__).parent / "recorder" / "inject"
@@ -136,11 +136,12 @@ def _replace_earlier(folder: RunFolder, command: Sequence[str]) -> None:
     if not os.path.lexists(path / RUN_FILE) or (facts and facts["id"] == folder.run_id):
         return
     # By its id: another node may have begun to write files of this run meanwhile.
-    files = [] if facts is None else files_of_run(path, facts["id"])
-    earlier = [] if facts is None else hidden_in(facts.get("command", []))
+    begun = {file: begin_of(file) for file in (files_of(path) if facts else ())}
+    files = [file for file, (run_id, _) in begun.items() if facts and run_id == facts["id"]]
+    earlier = hidden_in(facts.get("command", [])) if facts else []
     is_same = folder.is_default or (command and earlier == command)
-    if not is_same and (facts is None or any(map(holds_batch, files))):
-        which = f", {shlex.join(earlier)}" if earlier else ""
+    if not is_same and (facts is None or any(begun[file][1] for file in files)):
+        which = f", {shlex.join(earlier)}" if earlier else "" if facts else " or program"
         raise InputError(
             f"{path.as_posix()}: holds the recording of another run{which}",
             f"name another folder with -o, or delete {(path / RUN_FILE).as_posix()}",
@@ -201,14 +202,9 @@ def _signals_of(child: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 
 def _is_in_foreground() -> bool:
-    """Return whether this process has a terminal whose keys reach it; on Windows, take it so."""
-    if os.name == "nt":
-        return True
+    """Return whether the keys of a terminal reach this process; on Windows, take it so."""
     try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:  # no terminal
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    finally:
-        os.close(terminal)
+        with Path("/dev/tty").open("rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return os.name == "nt"

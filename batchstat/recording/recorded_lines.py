@@ -71,46 +71,36 @@ _LINES: dict[str, dict[str, Any]] = {
     "step": {"s": 0, "t": [float, ...]},
     "handed": {"e": 0, "n": [0], "d": str},
     "end": {"why": str, "unused": [0, 0], "partly": (..., str)},
-}
-"""What `_fits` asks of a line, by its kind."""
-_FACTS = {
-    "id": str,
-    "created": str,
-    "command": (..., [str]),
-    "python": (..., None, str),
-    "dry_run": (..., bool),
-    "no_weights": (..., bool),
-    "steps": (..., 0),
-}
-"""What it asks of the facts of a run."""
-_PROCESSES: dict[str, dict[str, Any]] = {
+    # What a process notes of itself.
+    "started": {},
+    "torch": {},
     "nothing": {"unused": [0, 0], "waiting": 0},
     "refused": {"why": str},
     "ended": {"code": int},
 }
-"""What it asks of what a process notes; other kinds have no more."""
+"""What `_fits` asks of a line, by its kind."""
+_FACTS = {"id": str, "created": str, "command": (..., [str]), "python": (..., None, str)}
+"""What it asks of the facts of a run."""
 _MOST = 2**63 - 1  # of whole numbers, which become numbers of 64 bits
 _MOST_SECONDS = 1e12  # some 30,000 years
 
 
-def check_facts(facts: Any) -> None:
-    """Raise ValueError unless these are the facts of a run, with the time of its beginning."""
-    if not _fits(_FACTS, facts) or datetime.fromisoformat(facts["created"]).tzinfo is None:
-        raise ValueError("not the facts of a run")
+def are_facts(facts: Any) -> bool:
+    """Return whether a value of JSON is the facts of a run; ValueError for a wrong date."""
+    return _fits(_FACTS, facts) and datetime.fromisoformat(facts["created"]).tzinfo is not None
 
 
-def is_of_process(line: dict[str, Any]) -> bool:
-    """Return whether a line is as a process notes how far it came."""
-    return type(line["k"]) is str and _fits(_PROCESSES.get(line["k"], {}), line)
+def is_line(line: dict[str, Any]) -> bool:
+    """Return whether a line is of a recording, by its kind."""
+    return type(line["k"]) is str and _fits(_LINES.get(line["k"]), line)
 
 
 def check_lines(lines: list[dict[str, Any]]) -> None:
     """Raise ValueError unless these are lines of a recording, the first that of its beginning."""
     for line in lines:
-        kind = line["k"]
-        if type(kind) is not str or not _fits(_LINES.get(kind), line):
+        if not is_line(line):
             raise ValueError("not a line of a recording")
-        if kind in ("batch", "rest"):
+        if line["k"] in ("batch", "rest"):
             _check_read(line)
     steps = [line["s"] for line in lines if line["k"] in ("batch", "step")]
     if steps != sorted(steps):

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from batchstat.errors import InputError, MissingError
-from batchstat.recording.recorded_lines import check_facts, check_lines, is_of_process
+from batchstat.recording.recorded_lines import are_facts, check_lines, is_line
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import FORMAT, PROCESSES
@@ -21,7 +21,6 @@ RUN_FILE = "run.json"
 _FILE = re.compile(r"\d{5,}-.+-(0|[1-9]\d*)([-._]\w+)*\.jsonl")
 """The files that `Log.open` makes."""
 _BATCHES = tuple(f'{{"k":"{kind}"'.encode() for kind in ("batch", "rest"))
-_LONGEST_BEGIN = 4096  # bytes of the first line of such a file that are read for the id
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,30 +139,24 @@ def read_facts(file: Path) -> dict[str, Any] | None:
     regular file: reading a pipe would never end.
     """
     try:
-        facts = _json(file.read_bytes()) if file.is_file() else None
-        check_facts(facts)
+        facts = json.loads(file.read_bytes()) if file.is_file() else None
+        return facts if are_facts(facts) else None
     except (OSError, ValueError, RecursionError):
         return None
-    return facts
 
 
-def files_of_run(folder: Path, run_id: str | None = None) -> list[Path]:
-    """Return the files of the processes of a run, or of all runs, by rank: not what else is in the
-    folder, such as a data set of lines of JSON.
+def files_of(folder: Path) -> list[Path]:
+    """Return the files that processes wrote in a folder, by rank: not what else is there, such as a
+    data set of lines of JSON.
     """
-    files = sorted(path for path in folder.glob("*.jsonl") if _FILE.fullmatch(path.name))
-    return [file for file in files if run_id is None or _id_of(file) == run_id]
+    return sorted(path for path in folder.glob("*.jsonl") if _FILE.fullmatch(path.name))
 
 
-def _id_of(file: Path) -> Any:
-    with file.open("rb") as stream:
-        return (_parsed(stream.readline(_LONGEST_BEGIN)) or {}).get("id")
-
-
-def holds_batch(file: Path) -> bool:
-    """Return whether a process wrote a batch to its file."""
-    with file.open("rb") as stream:
-        return any(line.startswith(_BATCHES) for line in stream)
+def begin_of(file: Path) -> tuple[Any, bool]:
+    """Return the id of the run in the file of a process, and whether it has a batch."""
+    with file.open("rb") as lines:
+        begun = _parsed(lines.readline()) or {}
+        return begun.get("id"), any(line.startswith(_BATCHES) for line in lines)
 
 
 def read_recording(folder: Path) -> Recording:
@@ -177,17 +170,15 @@ def read_recording(folder: Path) -> Recording:
         raise MissingError(
             f"{folder.as_posix()}: no recording", "name the folder that batchstat run wrote"
         )
-    files = files_of_run(folder)
-    ranks = [rank for rank in map(_read_rank, files) if rank is not None]
+    ranks = [rank for rank in map(_read_rank, files_of(folder)) if rank is not None]
     ranks_of_run = [rank for rank in ranks if rank.begun["id"] == facts["id"]]
     trainings = _trainings(ranks_of_run)
     # A command may train several models: the one with the most batches is described.
     longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
     file = folder / PROCESSES
-    # Lines of processes on several machines may be mixed there: what is none is left out.
     texts = file.read_bytes().split(b"\n") if file.is_file() else []
     processes = tuple(filter(None, map(_parsed, texts)))
-    if not all(map(is_of_process, processes)):
+    if not all(map(is_line, processes)):
         raise _edited(file, "this is")
     return Recording(
         folder=folder,
@@ -210,18 +201,9 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             raise _edited(path, f"line {number:,} is")
 
 
-def _json(text: bytes) -> Any:
-    """Return a JSON document, in which NaN and infinite numbers raise ValueError."""
-    return json.loads(text, parse_constant=_refuse_constant)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
 def _parsed(text: bytes) -> dict[str, Any] | None:
     try:
-        line = _json(text)
+        line = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) and "k" in line else None

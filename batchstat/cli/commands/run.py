@@ -69,7 +69,7 @@ class Recorded:
         "Folder of the recording.",
         "Output",
         "DIR",
-        shown="batchstat-results/run, replaced",
+        shown="batchstat-results/run",
         flags=("--output", "-o"),
         is_common=True,
     )

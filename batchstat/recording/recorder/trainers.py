@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import weakref
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
 from typing import Any
 
 from .arguments import WholeNumbers
@@ -72,12 +73,9 @@ def _hidden_in(arguments: Any) -> Any:
     batchstat may not be installed where the command runs.
     """
     package = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    module: Any = ModuleType("batchstat_hidden_secrets")
     file = os.path.join(package, "hidden_secrets.py")
-    spec = spec_from_file_location("batchstat_hidden_secrets", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    SourceFileLoader(module.__name__, file).exec_module(module)
     return module.hidden_in(arguments)
 
 

@@ -39,11 +39,9 @@ class Run:
             InputError: another run was recorded in the same folder meanwhile, or it is gone.
         """
         if not self.folder.exists():
-            raise MissingError(
-                f"{self.folder.as_posix()}: the folder of the recording is gone: the command "
-                "deleted or moved it",
-                "name one that it leaves alone with -o",
-            )
+            gone = "the folder of the recording is gone: the command deleted or moved it"
+            problem = f"{self.folder.as_posix()}: {gone}"
+            raise MissingError(problem, "name one that it leaves alone with -o")
         recording = read_recording(self.folder)
         if recording.facts.get("id") != self.run_id:
             raise InputError(
@@ -77,7 +75,8 @@ def run(
 
     Args:
         command: its words; a script is run by Python.
-        output: folder of the recording, by default `batchstat-results/run`, which is replaced.
+        output: folder of the recording, by default `batchstat-results/run`. It replaces one of the
+            same command there, in the default folder of any command.
         dry_run: an epoch of batches without training, then end the command.
         no_weights: in a dry run, make models of transformers without reading their weights.
         steps: after how many optimizer steps to end the command; by default it is not.
