@@ -14,7 +14,7 @@ from batchstat.parameters import described
 from batchstat.recording.run_facts import RunFacts
 from batchstat.records import SAME, Amount, Count, Positive, Record, UnboundedRatio, among, told
 
-ROLES = ("best", "fastest", "packed")
+ROLES = ("best", "fastest", "packed", "loader")
 
 
 @described("The trainer's configuration.")
@@ -71,13 +71,15 @@ class Schedule(Document):
 @described("A setup that could replace the configuration's, and what it gives.")
 class Change(Document):
     role: Annotated[str, among(ROLES)] = told(
-        "Whether it is the best change, the fastest one, or one that packs several samples into a "
-        "row, which needs attention that keeps them apart."
+        "Whether it is the best change, the fastest one, one that packs several samples into a "
+        "row, which needs attention that keeps them apart, or one that no line makes, but only the "
+        "loader of the script."
     )
     keys: dict[str, Any] | None = told(
         "Keys of the configuration with their values; null for a sampler of batchstat's."
     )
     line: str = told("What to write in your trainer; empty for a sampler of batchstat's.")
+    repair: str = told("What to do first, where rows are padded to more than they need; or empty.")
     speed_up: Amount = told(
         "Compute of the configuration as it is / compute with the change: an estimate. With a "
         "calibration that has times, of time."
@@ -118,6 +120,11 @@ class SavedTime(Record):
         "Whether the change has batches larger or wider than all recorded ones."
     )
 
+    @property
+    def share(self) -> float:
+        """Saved seconds / those of the epoch as it was recorded."""
+        return 1 - self.after / self.before
+
 
 @described(
     """What a trainer does with a corpus by its own configuration. Keys may be added within this
@@ -154,7 +161,9 @@ def preflight_document(report: Any) -> dict[str, Any]:
     # from the mapping if it has it, and otherwise from the change.
     changes = [
         Sources([{"role": role, "strategy": strategy_of(change.row)}, change])
-        for role, change in zip(ROLES, (advice.star, advice.fastest, advice.packed), strict=True)
+        for role, change in zip(
+            ROLES, (advice.star, advice.fastest, advice.packed, advice.in_loader), strict=True
+        )
         if change is not None
     ]
     composed = {

@@ -97,6 +97,7 @@ def _changes_with_reports(
         strategies=trained.strategies,
         current=now.current,
         trainer=changes_of_name if trained.trainer is None else trained.trainer.changes,
+        takes_sampler=trained.takes_sampler,
         device=now.device,
     ).changes
     found = [*changes.ranked, *changes.others]

@@ -15,9 +15,6 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 
-_MOST_MULTIPLE = 128
-"""The largest multiple to which collators usually round widths up, that of TPUs."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GivenBatches(Strategy):
@@ -35,6 +32,8 @@ class GivenBatches(Strategy):
     turns: Ints | None = None
     attends_within_samples: bool = False
     origin: RowRequest | None = None
+    # What takes out padding to more than the longest row of a batch, in words; empty without such.
+    repair: str = ""
 
     @property
     def packs_rows(self) -> bool:  # type: ignore[override]
@@ -54,15 +53,6 @@ class GivenBatches(Strategy):
     def batch_capacity(self) -> int:
         """Most rows in a batch."""
         return int(np.diff(self.batch_offsets).max())
-
-    def pads_before(self, lengths: Ints) -> bool:
-        """Return whether samples were padded before they were batched: whether a batch is wider
-        than its longest row, by more than a collator rounds up to.
-        """
-        if self.widths is None:
-            return False
-        longest = self._longest_rows(lengths[self.places].astype(np.int64))
-        return bool((self.widths > round_up(longest, _MOST_MULTIPLE)).any())
 
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
         """Return settings with a batch size and a budget: those that the user set, or else the most

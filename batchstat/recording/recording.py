@@ -42,6 +42,7 @@ class RecordedBatch:
     # Whether the model divides the loss by the number of trained tokens of the step.
     is_counted: bool = False
     is_step_counted: bool = False  # whether the Trainer gave its step that number
+    is_stream: bool = False  # whether its loader reads a data set that has its own sequence
     ranks_meet: bool = False  # whether ranks wait for each other in it, by what wraps the model
 
 
@@ -303,6 +304,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             ended=ended,
             is_counted="counted" in line,
             is_step_counted="step_counted" in line,
+            is_stream="stream" in line,
             ranks_meet="meet" in line,
         )
 

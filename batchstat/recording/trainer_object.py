@@ -2,14 +2,15 @@
 them is the user's own.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from batchstat.hidden_secrets import hidden_in
 from batchstat.recording.collators import Collating, read_collator
 from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_unreadable
-from batchstat.recording.recorder.trainers import facts_of, own_loader
+from batchstat.recording.recorder.trainers import facts_of, is_library, own_loader
 
 _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc")
 """Arguments of SFTConfig that SFTTrainer has carried out when it made its data set and collator."""
@@ -32,6 +33,24 @@ class TrainerObject:
     own_loss: tuple[str, ...]  # names of what replaces the library's loss; empty if nothing does
     has_decoder: bool
     takes_count: bool
+    stream: bool = False  # whether its data set has a sequence of its own
+    version: str = ""  # of transformers
+    collator: str = ""  # its module and name
+    labels: Sequence[str] = ()  # columns of its data set that hold labels
+
+    def padding_collator(self, has_token_labels: bool) -> str:
+        """Return what lets the Trainer pad rows of several lengths, as the end of a sentence; empty
+        if its collator does, or is the script's own.
+        """
+        name = self.collator.rpartition(".")[2] if is_library(self.collator) else ""
+        if name == "DataCollatorForLanguageModeling" and "labels" in self.labels:
+            return f", and remove the column labels, which {name} makes itself and cannot pad"
+        is_default = name in ("default_data_collator", "DefaultDataCollator")
+        # DataCollatorWithPadding pads all but labels of tokens.
+        if not is_default and not (name == "DataCollatorWithPadding" and has_token_labels):
+            return ""
+        fitting = "DataCollatorForSeq2Seq" if has_token_labels else "DataCollatorWithPadding"
+        return f", and pass data_collator={fitting}(tokenizer) to the Trainer, which then pads"
 
     @property
     def packs(self) -> bool:
@@ -51,9 +70,9 @@ def read_trainer(target: Any) -> TrainerObject:
     Raises:
         InputError: its data set has no row.
     """
-    facts = facts_of(target)
+    facts = {"version": sys.modules["transformers"].__version__, **facts_of(target)}
     collating = read_collator(target.data_collator)
-    rows, why = None, _why_loader(target, collating)
+    rows, why = None, _why_loader(target, collating, facts["collator"])
     if facts["has_decoder"]:
         why = why or "an encoder and a decoder have widths of their own"
     if not why and collating is not None:
@@ -86,7 +105,7 @@ def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
     return TrainerObject(**values)
 
 
-def _why_loader(target: Any, collating: Collating | None) -> str:
+def _why_loader(target: Any, collating: Collating | None, collator: str) -> str:
     """Return why the batches do not follow from the data set by rules of the library; empty if
     they do.
     """
@@ -95,7 +114,9 @@ def _why_loader(target: Any, collating: Collating | None) -> str:
     if why := why_unreadable(target.train_dataset):
         return why
     if collating is None:
-        collator = target.data_collator
-        name = getattr(collator, "__name__", type(collator).__name__)
-        return f"the collator {name} is the script's own"
+        name = collator.rpartition(".")[2]
+        whose = (
+            "has rules that are not known here" if is_library(collator) else "is the script's own"
+        )
+        return f"the collator {name} {whose}"
     return ""

@@ -93,6 +93,7 @@ def compare(
         current=today.row,
         # Without a configuration, a strategy such as `hf-trainer` still tells the trainer.
         trainer=changes_of_name if today.trainer is None else today.trainer.changes,
+        takes_sampler=today.takes_sampler,
         model=shape,
         device=device,
         seeds=seeds,

@@ -26,6 +26,11 @@ _parameter_names: dict[type, list[str]] = {}
 """Names of the arguments of the forward of each class of model, once they were looked for."""
 
 
+def is_stream(data: Any) -> bool:
+    """Return whether a data set has a sequence of its own: those of torch and datasets."""
+    return any(each.__name__ == "IterableDataset" for each in type(data).__mro__)
+
+
 def arguments_by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a forward by name. Those without a name get "?0", "?1" and so on."""
     if not args:

@@ -43,6 +43,7 @@ class Model:
         inner = unwrapped(module)
         config = getattr(inner, "config", None)
         self.kind = type(inner).__name__  # its class
+        self.is_of_rows = False  # whether a row has one output, as of a classifier
         # Whether it has an encoder and a decoder; None where it does not say.
         self.has_decoder = getattr(config, "is_encoder_decoder", None)
         embeddings = [each for each in inner.modules() if "Embedding" in type(each).__name__]
@@ -70,7 +71,14 @@ class Model:
         `pad_token_id`, which was seen in the loop, comes before that of the model.
         """
         used_pad_token_id = self.pad_token_id if pad_token_id is None else pad_token_id
-        return read_parts(arrays, used_pad_token_id, self.has_decoder)
+        parts = read_parts(arrays, used_pad_token_id, self.has_decoder)
+        self.mark(parts)
+        return parts
+
+    def mark(self, parts: list[ReadBatch]) -> None:
+        """Note in parts whose labels were not seen that they are of rows, if outputs are."""
+        for part in parts:
+            part.loss = "of rows" if self.is_of_rows and part.loss == "unknown" else part.loss
 
 
 def _uses_count(module: Any) -> bool:
@@ -100,6 +108,7 @@ class Forward:
         ranks_meet: whether ranks wait for each other in it, or in its backward.
         came_back: whether a gradient has come back to an output.
         is_watched: whether any output was found that a gradient could come back to.
+        sizes: of the outputs that are no single number.
         arrays: the whole numbers among its arguments, as arrays; None while a device has them.
         fetched: the batch of a loader that it computes; None where its tensors are no loader's.
     """
@@ -109,6 +118,7 @@ class Forward:
         self.model, self.began = model, began
         self.fetched: Fetched | None = None
         self.is_counted = self.came_back = self.is_watched = self.training = False
+        self.sizes: list[tuple[int, ...]] = []
         self.ranks_meet = False
         self.has_ids = True
         # Copies that a device still makes, and what was read of the arrays: None without.
@@ -145,6 +155,12 @@ class Forward:
             self.arrays, self._copies = self._copies.arrived(), None
         if self._parts is None:
             self._parts = self.model.read(self.arrays)
+        for part in self._parts:
+            # Whether no output is of tokens: its labels may be known to a loss outside alone.
+            of_rows = [size[:1] == (part.rows,) and len(size) < 3 for size in self.sizes]
+            if of_rows and all(of_rows) and (part.rows, part.width) not in self.sizes:
+                self.model.is_of_rows = True
+        self.model.mark(self._parts)
         # The mask was read instead of ids: no sample can be recognized by it.
         if not self.has_ids:
             for part in self._parts:
@@ -224,6 +240,7 @@ class Forwards:
     def _watch_gradients(self, forward: Forward, module: Any, outputs: list[Any]) -> None:
         """Let a forward wait for a gradient, which comes back to its outputs if it is trained."""
         forward.is_watched = bool(outputs)
+        forward.sizes = [tuple(output.shape) for output in outputs if output.shape]
         # Without an output with a graph, a model in training mode may be a frozen teacher.
         if forward.training and not outputs:
             forward.training = any(each.requires_grad for each in module.parameters())

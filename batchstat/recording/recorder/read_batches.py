@@ -23,7 +23,8 @@ class ReadBatch:
         trained: for each row, the number of tokens of each of its samples that carry loss; None
             where that is not known.
         loss: where the label of a token stands: "shifted", at the token, so that the model moves
-            labels by one; "as they are", where it is predicted; or "unknown".
+            labels by one; "as they are", where it is predicted; "of rows", where each row has one
+            label or output, as of a classifier; or "unknown".
         labelled: the number of labels of each row that are not ignored; empty without labels of
             tokens.
         decoder: the number of real tokens of each row in a decoder; None without one.

@@ -217,6 +217,7 @@ def _note_labels(
     shape = shape_of(labels)
     # No labels, or not of tokens: a classification has one for each row, a regression scores.
     if len(shape) != 2 or shape[0] != batch.rows or not is_whole(labels):
+        batch.loss = "of rows" if shape[:1] == (batch.rows,) else batch.loss
         return
     has_loss = labels != IGNORED
     batch.labelled = has_loss.sum(-1).tolist()

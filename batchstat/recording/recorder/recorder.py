@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from .arguments import Digests
+from .arguments import Digests, is_stream
 from .devices import Moment
 from .forwards import Forward, Forwards
 from .lines import part_of
@@ -263,6 +263,9 @@ class Recorder:
         if known:
             self._last_fetched = known[-1]
             line["epoch"] = known[-1].epoch
+            iterator = known[-1].iterator and known[-1].iterator()
+            if is_stream(getattr(iterator, "_dataset", None)):
+                line["stream"] = True
         self._add_parts(line, all_parts, numbers)
 
     def _add_parts(self, line: dict[str, Any], parts: list[ReadBatch], numbers: list[Any]) -> None:
@@ -308,7 +311,7 @@ class Recorder:
         self.forwards.is_busy = True  # what a collate function calls is not training
         self.write_arrived(wait=True)
         if self._last_fetched is None or not self.loaders.handing.is_known:
-            return "how its batches come out of a loader of torch was not seen"
+            return "how the loop makes its batches was not seen"
         if self._is_batch_split:
             return "several backwards compute one batch of its loader"
         most_batches = _MOST_READ

@@ -10,7 +10,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-from .arguments import WholeNumbers
+from .arguments import WholeNumbers, is_stream
 from .forwards import Forward
 from .patches import Patches
 from .recorder import Recorder
@@ -90,7 +90,10 @@ def facts_of(trainer: Any) -> dict[str, Any]:
     accelerator = getattr(trainer, "accelerator", None)
     world_size = getattr(trainer.args, "world_size", 1)
     config = getattr(getattr(trainer, "model", None), "config", None)
-    data = trainer.train_dataset
+    data, collator = trainer.train_dataset, trainer.data_collator
+    columns = getattr(data, "column_names", None) or ()  # of a data set of datasets
+    # default_data_collator is a function, the others are objects of a class.
+    collator = collator if hasattr(collator, "__name__") else type(collator)
     # As JSON has them: what it has no form for, such as a path, becomes a string.
     arguments = _hidden_in(json.loads(json.dumps(trainer.args.to_dict(), default=str)))
     # Where one process has several GPUs, the Trainer wraps its model in DataParallel and reads
@@ -113,9 +116,15 @@ def facts_of(trainer: Any) -> dict[str, Any]:
         # A Trainer without an accelerator, as in old transformers, has it in its arguments alone.
         "world_size": int(getattr(accelerator, "num_processes", 0) or world_size),
         "own_loss": own_loss(trainer),
-        # Whether the arguments decide which samples share a batch: not for a stream, which comes in
-        # a sequence of its own.
-        "samples_by_arguments": not own_loader(trainer) and hasattr(data, "__len__"),
+        # Whether the arguments decide which samples share a batch: not for a stream, nor where
+        # token ids come into being later, as those of DPOTrainer: the Trainer groups by these.
+        "samples_by_arguments": not own_loader(trainer)
+        and hasattr(data, "__len__")
+        and not is_stream(data)
+        and (not columns or "input_ids" in columns),
+        "stream": is_stream(data),
+        "collator": "%s.%s" % (collator.__module__, collator.__name__),
+        "labels": [name for name in ("labels", "label", "label_ids") if name in columns],
         "multiple": int(getattr(trainer.data_collator, "pad_to_multiple_of", None) or 1),
         "has_decoder": bool(getattr(config, "is_encoder_decoder", False)),
         "takes_count": bool(getattr(trainer, "model_accepts_loss_kwargs", False)),

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
+from batchstat.documents.preflight import SavedTime
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.render.device import gib, margin, time_of
+from batchstat.render.device import EXTRAPOLATED, duration, gib, margin, time_of
 from batchstat.render.screens.layout import Line, Pasted
 from batchstat.render.screens.losses import loses, repeats
 from batchstat.render.screens.simulated import batch_size
@@ -29,6 +30,7 @@ class Advisor:
     basis: ResolvedSettings
     device: Device | None  # the calibrated device that trains; None without one
     command: Callable[[Change], str]  # returns the line to paste for a change
+    saved: SavedTime | None = None  # of the first change, by the times of a recorded run
 
     def lines(self) -> Iterator[RenderableType]:
         """Yield the result in a sentence, then the recommended change (`star`) and the fastest one,
@@ -36,20 +38,30 @@ class Advisor:
         """
         changes = self.changes
         yield Line("result", self._result())
-        if changes.star is not None:
-            trade_off = _trade_off(changes.star) + self._smaller_batches(changes.star)
-            yield Line("change", f"{changes.star.row.label}: {trade_off}")
-            yield from self._pasted(changes.star)
-        if changes.fastest is not None:
-            gain = f"{self.speed_up(changes.fastest)} with {_trade_off(changes.fastest)}"
-            yield Line("or", f"{changes.fastest.row.label}: {gain}")
-            yield from self._pasted(changes.fastest)
+        if self.saved is not None and self.saved.share < LEAST_SAVED:
+            return
+        advised = changes.advised
+        if advised is not None:
+            trade_off = _trade_off(advised) + self._smaller_batches(advised)
+            yield Line("change", f"{advised.row.label}: {trade_off}")
+            yield from self._pasted(advised)
+            # A change that sets something beside taking padding out: what the latter gives alone.
+            for alone in changes.ranked if advised.keys else ():
+                if not alone.keys and alone.keys is not None:
+                    padding = percent(alone.row.counts.padding_ratio)
+                    gain = f"{padding} padding, {self.speed_up(alone)}"
+                    yield Line("", f"Without that padding, and nothing else changed: {gain}.")
+        for other in (changes.fastest, changes.in_loader):
+            if other is not None and other is not advised:
+                gain = f"{self.speed_up(other)} with {_trade_off(other)}"
+                yield Line("or", f"{other.row.label}: {gain}")
+                yield from self._pasted(other)
         # Without a setup that fits, what packing would give is beside the point.
         if changes.packed is not None and changes.best is not None:
             packed = changes.packed
             # A line to paste may end in a comment, which is no part of the name.
             change_name = packed.line.partition("  #")[0] or packed.row.label
-            gain = self.speed_up(packed)
+            gain = self.speed_up(packed) + (" without that padding" if packed.repair else "")
             yield Line("packing", f"{change_name}: {gain}, if attention keeps samples apart")
 
     def speed_up(self, change: Change) -> str:
@@ -79,6 +91,9 @@ class Advisor:
         """Yield the line to paste, or why there is none where a user would look for one."""
         if line := self.command(change):
             yield Pasted("", line)
+        elif change.needs_loader:
+            first = f"First {change.repair}. Then your" if change.repair else "Your"
+            yield Line("", f"{first} loader {_in_loader(change)}: no line here makes it do that.")
         elif change.is_regrouped and change.current.request.strategy.is_given:
             # A recording has lengths: no command knows which samples of a data set they are of.
             yield Line(
@@ -93,8 +108,10 @@ class Advisor:
         or that nothing fits, with the setting that would make it fit.
         """
         changes, current = self.changes, self.changes.current
-        if changes.star is not None:
-            return self._compared(changes.star) + self._ruled_out()
+        if not current.counts.steps:
+            return "No optimizer step is taken: nothing is trained that could be faster."
+        if changes.advised is not None:
+            return self._compared(changes.advised) + self._ruled_out()
         # No change helps enough.
         if changes.current_fits:
             measure = "time" if self.device is not None and self.device.is_timed else "compute"
@@ -112,7 +129,7 @@ class Advisor:
         )
 
     def _compared(self, star: Change) -> str:
-        """Return the sentence on the recommended change: how much faster it is than the current
+        """Return the sentence on the first change: how much faster it is than the current
         setup, and what it pads, repeats, or makes fit.
         """
         row, current = star.row, star.current
@@ -130,6 +147,17 @@ class Advisor:
             reasons += percent(repeated_before)
         if not self.changes.current_fits:
             reasons += f"; the batches of {current.label} do not fit"
+        if (saved := self.saved) is not None:
+            times = "by the times of this run's own batches"
+            if saved.share < LEAST_SAVED:
+                reasons = f"{row.label} saves less than {percent(LEAST_SAVED, 0)} of an epoch"
+                return f"Keep {current.label}: {reasons}, {times}."
+            sign = EXTRAPOLATED if saved.is_extrapolated else ""
+            return (
+                f"An epoch with {row.label} takes {sign}{duration(saved.after)}"
+                f"{margin(saved.residual)} instead of {duration(saved.before)} with "
+                f"{current.label}, {saved.before / saved.after:.2f}x faster {times}: {reasons}."
+            )
         if self.device is not None and self.device.is_timed:
             time, time_before = time_of(row.on_device), time_of(current.on_device)
             return (
@@ -187,6 +215,15 @@ class Advisor:
             now = current.counts
             reason = "; ".join([*loses(counts, now), *repeats(counts, now)])
         return f" {row.label} would come first, but {reason}."
+
+
+def _in_loader(change: Change) -> str:
+    """Return what a loader would have to do for a change that no line makes."""
+    if change.is_regrouped:
+        return "has to sort the samples of each step, and cut them into its batches"
+    key, size = change.row.size  # such as ("tokens_per_batch", 4096)
+    batches = "batches" if key == "batch_size" else f"batches of at most {size:,} tokens"
+    return f"has to make {batches} of samples of similar lengths"
 
 
 def _trade_off(change: Change) -> str:

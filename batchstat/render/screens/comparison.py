@@ -41,7 +41,8 @@ def comparison_advice(
     what would help; of a single row that fits, only its result and its line to paste.
     """
     changes = comparison.changes
-    advised_rows = [each.row for each in (changes.star, changes.fastest) if each is not None]
+    advised = (changes.star, changes.fastest, changes.in_loader)
+    advised_rows = [each.row for each in advised if each is not None]
     yield from loss_lines([changes.current, *advised_rows])
     # With a single row there is nothing to compare it with: only its result is shown.
     if len(comparison.strategies) == 1 and changes.current_fits:

@@ -19,13 +19,17 @@ from batchstat.render.text import decimal, one_line, percent, span
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.results import Simulation
+from batchstat.trainers.preflight.observed import Observed
 from batchstat.trainers.preflight.report import Preflight
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted
 
 _WITH_DECODER = (
-    "What would help is not simulated where an encoder and a decoder have widths of their own. Pad "
-    "to the longest row of a batch, and batch samples of similar lengths."
+    "What would help is not simulated where an encoder and a decoder have widths of their own."
+)
+_OF_STREAM = (
+    "A stream keeps its own order: batches of similar lengths need a buffer of its samples, such "
+    "as that of batchstat.StreamBatcher."
 )
 
 
@@ -34,15 +38,33 @@ def preflight_screen(
 ) -> RenderableType:
     """Return what `preflight` prints: what the trainer does, then what to change."""
     simulation = report.simulation
-    advisor = Advisor(report.changes, simulation.basis, simulation.device, command)
-    has_decoder = report.observed is not None and report.observed.has_decoder
-    what_helps = [Line("result", _WITH_DECODER)] if has_decoder else advisor.lines()
+    observed = report.observed
+    advisor = Advisor(report.changes, simulation.basis, simulation.device, command, report.saved)
+    what_helps = [*advisor.lines()]
+    if observed is not None and observed.has_decoder:
+        what_helps = [Line("result", _WITH_DECODER + _of_decoder(report, observed))]
+    elif observed is not None and observed.is_stream and simulation.row.counts.steps:
+        what_helps = [*what_helps, Line("or", _OF_STREAM)] if report.changes.star else []
+        what_helps = what_helps or [Line("result", _OF_STREAM)]
     parts = [*_what_it_does(report), Text(), *what_helps]
     if more:
         parts.append(Pasted("more", more))
     if details:
         parts += [Text(), *_keys(report)]
     return Group(*parts)
+
+
+def _of_decoder(report: Preflight, observed: Observed) -> str:
+    """Return what may help an encoder and a decoder, and is not done already."""
+    trainer, words = observed.trainer, ""
+    if observed.padded.startswith("every row"):
+        words = " Pad to the longest row of a batch, where you tokenize or collate."
+    if trainer is not None and trainer.samples_by_arguments:
+        framework = CONFIGURATIONS[report.setup.framework]
+        keys = next(framework.alternatives(report.setup.config), None)  # None: grouped already
+        written = keys and framework.written(keys, report.setup.path)
+        return words + (f" Group samples by length: {written}." if written else "")
+    return words + ("" if observed.is_stream else " Batch samples of similar lengths.")
 
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
@@ -58,6 +80,8 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     yield from device_lines(report.simulation.device, report.simulation.basis)
     yield from loss_lines([row])
     padding = f"{percent(row.counts.padding_ratio)} of what is computed"
+    if row.counts.max_samples_per_batch == 1 and row.counts.batches > row.counts.steps:
+        padding += " · each forward computes one row, which costs time, not padding"
     yield Line("padding", f"{padding} · {_largest(report.simulation)}")
     yield Line("steps", " · ".join(_steps(report)))
     # The trainer's log counts packed rows as examples, which is not the number of samples.
@@ -74,7 +98,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     if row.on_device.seconds is not None:
         yield Line("time", " · ".join(_time(report)))
     if report.observed is not None and report.observed.run is not None:
-        yield from run_lines(report.observed.run, report.saved)
+        yield from run_lines(report.observed.run)
     if loss := _loss(report):
         yield Line("loss", loss)
     if report.proof is not None:
@@ -163,8 +187,8 @@ def _loss(report: Preflight) -> str:
     if lowest == highest == decimal(1):
         return "ok: every trained token counts the same"
     framework = CONFIGURATIONS.get(report.setup.framework)  # a loader has none
-    remedies = {} if framework is None else framework.weight_remedies
-    remedy = remedies.get(row.request.settings.loss or "")
+    version = "" if observed is None or observed.trainer is None else observed.trainer.version
+    remedy = framework and framework.weight_remedy(row.request.settings, version)
     text = f"a trained token weighs {lowest} to {highest} in the gradient of its step (1 is exact)"
     return f"{text}: {remedy}" if remedy else text
 

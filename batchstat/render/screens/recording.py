@@ -4,16 +4,14 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
-from batchstat.documents.preflight import SavedTime
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
-from batchstat.render.device import EXTRAPOLATED, duration, margin
+from batchstat.render.device import duration
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
 from batchstat.words import counted
 
 _LONGEST_COMMAND = 60  # characters of the recorded command that a screen shows
-_NOTHING = 0.01  # less than this share of an epoch is not called saved
 
 
 def run_source(run: RunFacts) -> Iterator[Line]:
@@ -46,24 +44,11 @@ def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:
     return Group(*run_source(run), Line("data", f"{' · '.join(words)} recorded in {run.folder}"))
 
 
-def run_lines(run: RunFacts, saved: SavedTime | None) -> Iterator[Line]:
-    """Yield the lines on the time of the run's steps, with what a change would save of it, and on
-    what the run computed besides training.
-    """
+def run_lines(run: RunFacts) -> Iterator[Line]:
+    """Yield the lines on the time of the run's steps, and on what it computed besides training."""
     if run.step_seconds is not None:
         facts = [f"{duration(run.step_seconds)} per step (median)"]
         facts.append(f"{duration(run.seconds)} in all")
-        if saved is not None:  # how long an epoch takes now, and with the best change
-            sign = EXTRAPOLATED if saved.is_extrapolated else ""
-            words = (
-                f"an epoch takes {duration(saved.before)}, with {one_line(saved.label)} "
-                f"{sign}{duration(saved.after)}{margin(saved.residual)}"
-            )
-            if saved.before - saved.after < _NOTHING * saved.before:
-                words = (
-                    f"{one_line(saved.label)} saves nothing of it, by the times of these batches"
-                )
-            facts.append(words)
         if run.skipped_steps:
             facts.append(f"{run.skipped_steps:,} skipped, since a gradient was infinite")
         yield Line("time", " · ".join(facts))

@@ -86,6 +86,7 @@ def simulate_candidates(
     strategies: Sequence[Row] | None = None,
     current: Row | None = None,
     trainer: Sequence[TrainerChange] | ChangesOfName = (),
+    takes_sampler: bool = True,
     model: CostModel | None = None,
     device: Device | None = None,
     seeds: int = 1,
@@ -141,12 +142,16 @@ def simulate_candidates(
     # A trainer's rules of what it cuts and drops are for the whole corpus, not for a part of it.
     if drawn is None:
         tried = [*_changes_without_row(trainer, current_result, inputs, model, device), *tried]
+    if not takes_sampler:
+        tried = [replace(change, needs_loader=change.keys is None) for change in tried]
+    # Where no step is taken, nothing is trained that could be faster.
+    helping = tried if current_result.counts.steps else []
     return Candidates(
         basis=basis,
         rows=tuple(rows),
         empty=tuple(no_batch_warnings),
         tried=tuple(tried),
-        changes=find_changes(tried, current_result, basis.tokens_per_batch),
+        changes=find_changes(helping, current_result, basis.tokens_per_batch),
         epochs=epochs,
         drawn=drawn,
     )
@@ -159,7 +164,7 @@ def _row_names(named_rows: NamedRows, trainer: Sequence[TrainerChange]) -> list[
         rows = default_strategies(named_rows.settings, current, trainer)
     names: list[NamedRow] = [*rows]
     if isinstance(current, NamedBatches):
-        is_padded = current.batches.pads_before(named_rows.inputs.samples.lengths)
+        is_padded = bool(current.batches.repair)
         if is_padded and _REGROUPED in (named_rows.rows or ()):
             raise OptionError(
                 f"regrouped: samples of {current.text} are padded before they are batched",

@@ -50,6 +50,8 @@ class Change:
     # What it sets in the user's own trainer; None where that has no argument for it.
     keys: Mapping[str, Any] | None = None
     line: str = ""  # these keys, as a line to paste; empty without keys
+    # Whether no line makes it, so that the loader of the user's own script would have to.
+    needs_loader: bool = False
 
     @property
     def speed_up(self) -> float:
@@ -109,6 +111,14 @@ class Change:
         return self.keys is not None or not self.is_regrouped or now.takes_sampler
 
     @property
+    def repair(self) -> str:
+        """What takes out padding that the current setup has before rows are batched: the change
+        holds without it. Empty where there is none, or `line` says it.
+        """
+        strategy = self.current.request.strategy
+        return strategy.repair if isinstance(strategy, GivenBatches) and not self.line else ""
+
+    @property
     def keeps_gradient(self) -> bool:
         """Whether the current loss is summed over the whole step: its gradient is the same whatever
         samples share a batch.
@@ -154,8 +164,15 @@ class Changes:
     ruled_out: StrategyResult | None
     # Every change that helps and may be recommended, the one that keeps most first.
     ranked: tuple[Change, ...]
+    # The best of those that no line makes, where it is over 10 % faster than any with a line.
+    in_loader: Change | None = None
     # Those that may be made and take about as much compute, so that they do not help.
     others: tuple[Change, ...] = ()
+
+    @property
+    def advised(self) -> Change | None:
+        """The change that is named first; None if there is nothing to change."""
+        return self.in_loader if self.star is None else self.star
 
     @property
     def best(self) -> StrategyResult | None:
@@ -193,8 +210,12 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
         return sorted(helpful, key=lambda change: (change.keeps, change.compute))
 
     ranked = rank(rivals)
-    star, packed = _choose_star(ranked), _choose_star(rank(packing_changes))
-    fastest = min(ranked, key=lambda change: change.compute, default=None)
+    written = [change for change in ranked if not change.needs_loader]
+    star, packed = _choose_star(written), _choose_star(rank(packing_changes))
+    in_loader = _choose_star([change for change in ranked if change.needs_loader])
+    fastest = min(written, key=lambda change: change.compute, default=None)
+    if fastest and in_loader and fastest.compute <= CLEARLY_FASTER * in_loader.compute:
+        in_loader = None  # a line makes about as much of it
     best = star.row if star is not None else current
     # A packed row that takes no less is no reason to change attention.
     if packed is not None and packed.compute >= best.counts.compute:
@@ -217,6 +238,7 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
         packed=packed,
         ruled_out=cheapest if is_ruled_out else None,
         ranked=tuple(ranked),
+        in_loader=in_loader,
         others=tuple(
             change
             for change in rivals

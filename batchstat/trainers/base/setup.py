@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.trainers.base.keys import Key, TrainerConfig
 from batchstat.trainers.base.rules import TrainingRules
 from batchstat.words import printable
@@ -84,7 +85,7 @@ class Framework:
     read: Callable[[Any], TrainingRules]  # given an instance of `config`, returns what it means
     own_keys: Mapping[str, str] = field(default_factory=dict)
     stands_for: tuple[str, ...] = ()
-    weight_remedies: Mapping[str, str] = field(default_factory=dict)
+    weight_remedy: Callable[[ResolvedSettings, str], str] = field(default=lambda *_: "")
     alternatives: Callable[[Any], Iterator[dict[str, Any]]] = field(default=lambda _: iter(()))
 
     @property
@@ -120,6 +121,8 @@ class Framework:
             f"{key}={json.dumps(value) if isinstance(value, str) else repr(value)}"
             for key, value in keys.items()
         )
+        if path is not None:  # the class of an object's arguments, whose version is its own
+            return f"{path.name}({arguments})"
         # A note for users of earlier versions, in which the argument has another name.
         is_renamed = "train_sampling_strategy" in keys
         note = "  # group_by_length=True before transformers 5.2" if is_renamed else ""

@@ -70,7 +70,7 @@ class Trainer:
         samples = batching.prepare(profile, limit)  # drops and truncates as the trainer does
         # Texts are trained whole, and chats say what is trained; token ids and lengths may hide it.
         is_unmarked = profile.corpus.options.content in ("tokens", "length")
-        if samples.profile.trained is None and is_unmarked:
+        if samples.profile.trained is None and is_unmarked and unmarked_warning:
             unmarked = Finding("trained/unmarked", unmarked_warning)
             samples = replace(samples, warnings=(*samples.warnings, unmarked))
         # The profile, too, says which tokens were lost.
@@ -121,6 +121,7 @@ class CurrentTraining:
     row: ParsedRow | None = None  # the current setup: a strategy, or a name and batches
     trainer: Trainer | None = None  # what its keys can change; None for a strategy or batches
     strategies: Sequence[Row] | None = None  # what it can be compared with; None for any strategy
+    takes_sampler: bool = True  # whether a sampler of batchstat's can make its batches
     warnings: tuple[Finding, ...] = ()  # what a report has to say of it
 
     @property
@@ -229,14 +230,14 @@ def changes_of_object(
         yield from changes
         return
     samples = observed.without_padding
-    assert observed.unpadded is not None  # where there is a repair, there is this strategy
-    yield TrainerChange(
-        keys={},
-        line=observed.repair,
-        strategy=observed.unpadded,
-        settings=settings,
-        profile=samples,
-    )
+    if observed.unpadded is not None:  # None where batches have no size that a strategy could have
+        yield TrainerChange(
+            keys={},
+            line=observed.repair,
+            strategy=observed.unpadded,
+            settings=settings,
+            profile=samples,
+        )
     for change in changes:  # each together with the repair
         line = f"{observed.repair}, and {change.line}"
         yield replace(change, line=line, profile=change.profile if samples is None else samples)

@@ -10,6 +10,7 @@ from typing import Any
 from batchstat.errors import OptionError
 from batchstat.findings import Finding
 from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import read_recording
@@ -60,8 +61,10 @@ def training_of(trainer: Trainer) -> CurrentSetup:
         InputError: the trainer keeps no sample.
     """
     setup, observed = trainer.setup, trainer.observed
-    # The warning where the corpus does not say which tokens carry loss.
+    # The warning where the corpus does not say which tokens carry loss. Labels of rows do not ask.
     warning = ALL_TRAINED if observed is None else WITHOUT_LABELS
+    if observed is not None and observed.has_row_labels:
+        warning = ""
     samples, settings = trainer.samples_and_settings(warning)
     row: ParsedRow = setup.batching.strategy
     if observed is not None and observed.batches is not None:
@@ -75,10 +78,20 @@ def training_of(trainer: Trainer) -> CurrentSetup:
         row=row,
         trainer=trainer,
         warnings=tuple(warnings),
-        # A batch of an encoder and a decoder has two widths, of which a strategy plans one: no
-        # strategy can be compared with it.
-        strategies=() if observed is not None and observed.has_decoder else None,
+        strategies=None if observed is None else _strategies(observed),
+        takes_sampler=observed is None or observed.is_indexed,
     )
+
+
+def _strategies(observed: Observed) -> tuple[StrategySpec, ...] | None:
+    """Return the strategies that batches can be compared with; None for any."""
+    # A batch of an encoder and a decoder has two widths, of which a strategy plans one.
+    if observed.has_decoder:
+        return ()
+    # A stream has no sampler: only the width of its rows can change.
+    if observed.is_stream:
+        return () if observed.unpadded is None else (observed.unpadded,)
+    return None
 
 
 def _setup_warnings(trainer: Trainer, samples: TrainedSamples) -> Iterator[Finding]:

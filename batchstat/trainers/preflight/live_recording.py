@@ -202,7 +202,7 @@ class LiveRecording:
         ]
         epoch = replace(recording, ranks=[rank for rank in ranks_of_epoch if rank.batches])
         report = report_on(training_of_observed(observe_recording(epoch), {}))
-        padding_ratio, best = report.simulation.row.counts.padding_ratio, report.changes.star
+        padding_ratio, best = report.simulation.row.counts.padding_ratio, report.changes.advised
         line, numbers = f"{padding_ratio:.1%} padding", {"batchstat/padding_ratio": padding_ratio}
         if best is not None:
             line += f"; {best.row.name} would be an estimated {best.speed_up:.2f}x faster"

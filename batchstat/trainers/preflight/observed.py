@@ -26,6 +26,8 @@ from batchstat.recording.prepared_batches import (
     padding_before_batching,
 )
 from batchstat.recording.prepared_rows import PreparedRows
+from batchstat.recording.recorder.arguments import is_stream
+from batchstat.recording.recorder.trainers import is_library
 from batchstat.recording.run_facts import RunFacts
 from batchstat.recording.trainer_object import TrainerObject, read_trainer
 from batchstat.recording.versions import check_versions
@@ -77,6 +79,7 @@ class Observed:
     without_padding: Profile | None = None
     warnings: tuple[Finding, ...] = ()  # warnings of the report
     rank: int = 0  # rank of this process, as the sampler of a loader may know it; else 0
+    is_stream: bool = False  # whether its data set has a sequence of its own
     run: RunFacts | None = None  # what a recording says beside its batches
     times: Calibration | None = None  # what its batches took
 
@@ -98,6 +101,13 @@ class Observed:
         if self.rows is None or not self.profile.is_indexed or self.without_padding is not None:
             return False
         return bool(self.rows.lengths.all())  # no sampler draws a sample without tokens
+
+    @property
+    def has_row_labels(self) -> bool:
+        """Whether rows have one label each, as for a classifier, or one output."""
+        if self.trainer is not None and self.trainer.labels and not self.has_token_labels:
+            return True
+        return self.loader is not None and "of rows" in self.loader.loss
 
     @property
     def has_decoder(self) -> bool:
@@ -136,6 +146,7 @@ def observe(
         setup=replace(LOADER, path=Path(kind)),
         settings={"loss": UNKNOWN, **settings},
         warnings=_part_warnings(steps),
+        is_stream=is_stream(getattr(target, "dataset", None)),
         # A DistributedSampler knows its rank; any other loader counts as that of rank 0.
         rank=getattr(getattr(target, "sampler", None), "rank", 0),
     )
@@ -186,6 +197,7 @@ def _observe_trainer(
         setup=setup,
         settings=merged,
         trainer=trainer,
+        is_stream=trainer.stream,
         warnings=tuple(warnings),
     )
 
@@ -195,18 +207,20 @@ def observe_batches(
 ) -> Observed:
     """Return what is known of a training whose batches were read."""
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
-    batches, unpadded = collated.batches, None
+    repair = _repair_of_loader(collated, known.get("trainer"))
+    batches, unpadded = replace(collated.batches, repair=repair), None
     batch_sizes = np.diff(batches.batch_offsets)  # (n_batches,) rows of each batch
     size = int(batch_sizes[0])
     is_one_size = bool((batch_sizes[:-1] == size).all()) and batch_sizes[-1] <= size  # last: short
-    if collated.constant_width is not None and is_one_size:
+    if repair and setup.batching.strategy.name == "hf-group-by-length":
+        unpadded = setup.batching.strategy  # groups, once rows have lengths of their own
+    elif repair and is_one_size:
         # All rows are padded to one width: the strategy `static` makes the same batches with less
         # padding. It is their `origin`: the strategy that makes them from rows without padding.
         unpadded = StrategySpec.of("static", batch_size=size)
         all_settings = Settings(**{**setup.batching.settings, **settings})
         origin = unpadded.request(PlanInputs(collated.samples, None).resolve(all_settings))
         batches = replace(batches, origin=origin)
-    repair = "pad to the longest row of a batch, where you tokenize or collate"
     return Observed(
         setup=setup,
         profile=_profile(collated.samples),
@@ -214,7 +228,7 @@ def observe_batches(
         batches=batches,
         loader=collated.facts,
         padded=_width_in_words(collated),
-        repair=repair if unpadded else "",
+        repair=repair,
         unpadded=unpadded,
         **known,
     )
@@ -230,11 +244,14 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
         for key, value in trainer.arguments.items()
         if is_known(key) and value is not None  # None is an argument that is not used
     }
+    # Without this argument, as before transformers 4.47, each rank divides by its own tokens.
+    known_arguments.setdefault("average_tokens_across_devices", False)
     # There is no file: messages name the class of the arguments.
     setup = setup_of(known_arguments, trainer.framework, Path(trainer.arguments_class))
     # The Trainer has truncated, dropped and shuffled samples already. Warnings about keys of other
     # versions do not apply: its arguments are those of its own version.
-    return replace(setup.with_batching(prepare=keep_all), warnings=())
+    own = tuple(each for each in setup.warnings if each.id == "order/unseeded-groups")
+    return replace(setup.with_batching(prepare=keep_all), warnings=own)
 
 
 def _part_warnings(steps: int | None) -> tuple[Finding, ...]:
@@ -256,6 +273,18 @@ def _width_in_words(collated: CollatedBatches) -> str:
         return f"{how} {widest[0]:,} in the encoder and {widest[1]:,} in the decoder"
     width = collated.constant_width
     return "" if width is None else f"every row is padded to {width:,}"
+
+
+def _repair_of_loader(collated: CollatedBatches, trainer: TrainerObject | None) -> str:
+    """Return, in words, how to take out padding to one width; empty where there is none."""
+    if (width := collated.constant_width) is None:
+        return ""
+    name = "" if trainer is None else trainer.collator.rpartition(".")[2]
+    if trainer is None or not is_library(trainer.collator):
+        where = f"in {name} or where you tokenize" if name else "where you tokenize or collate"
+        return f"pad to the longest row of a batch instead of to {width:,}, {where}"
+    has_token_labels = collated.samples.trained is not None
+    return f"remove padding where you tokenize{trainer.padding_collator(has_token_labels)}"
 
 
 def _profile(samples: Samples) -> Profile:
@@ -296,6 +325,10 @@ def _observe_rows(
         batches = batches_of_rows(rows, collating, setup.batching.strategy, all_settings)
     # In words: what is padded before rows are batched, and how to remove that padding.
     padded, repair = padding_before_batching(rows, collating)
+    if repair and not trainer.packs:
+        repair += trainer.padding_collator(rows.trained is not None)
+    if batches is not None:
+        batches = replace(batches, repair=repair)
     return Observed(
         kind=trainer.kind,
         setup=setup,

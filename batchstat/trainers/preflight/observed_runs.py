@@ -37,8 +37,10 @@ def observe_recording(recording: Recording) -> Observed:
     if names_strategy(name):  # a script static.py: its row may not be called as the strategy is
         name = f"{name} (run)"
     trainer = None if first.trainer is None else trainer_of(first.trainer)
+    setup = replace(LOADER, path=Path(name))
     try:
-        setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
+        if trainer is not None:
+            setup = replace(setup_of_trainer(trainer), warnings=())  # its batches are known
     except OptionError as error:  # what is wrong was recorded: no option of the user's now
         raise InputError(f"{recording.folder.as_posix()}: {error.problem}", error.remedy) from None
     settings: dict[str, Any] = {
@@ -60,6 +62,8 @@ def observe_recording(recording: Recording) -> Observed:
         trainer=trainer,
         warnings=tuple(_warnings(recording, batches)),
         run=run_facts(recording),
+        is_stream=any(batch.is_stream for rank in recording.ranks for batch in rank.batches)
+        or (trainer is not None and trainer.stream),
         times=times_of(recording),
     )
 
@@ -67,9 +71,8 @@ def observe_recording(recording: Recording) -> Observed:
 def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
     """Return the name of the loss of a run, one of `LOSSES`, or UNKNOWN."""
     # A Trainer divides the loss by the number of trained tokens in the step, if every batch was
-    # computed with that number. Otherwise the loss of a run is not known, except in a dry run,
-    # which computes nothing: there it is what a Trainer without the number computes, a mean of each
-    # batch.
+    # computed with that number. A model that does not take it is not given it, and computes a mean
+    # of each batch; of one that takes it and does not use it, the loss is not known.
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     if trainer is None or trainer.own_loss:  # the user's own code decides
         return UNKNOWN
@@ -78,9 +81,9 @@ def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
         if all(batch.is_step_counted for batch in batches):
             return "trl"
     elif trainer.takes_count and all(batch.is_counted for batch in batches):
-        across_ranks = trainer.arguments.get("average_tokens_across_devices", True)
+        across_ranks = trainer.arguments.get("average_tokens_across_devices", False)
         return "num-items-in-batch" if across_ranks else "num-items-per-rank"
-    return WITHOUT_COUNT if recording.is_dry else UNKNOWN
+    return UNKNOWN if trainer.takes_count else WITHOUT_COUNT
 
 
 def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Finding]:

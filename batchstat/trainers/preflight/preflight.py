@@ -9,9 +9,8 @@ from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
-from batchstat.simulation.compare.changes import Change
+from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.warnings import simulation_warnings
@@ -41,8 +40,6 @@ def report_on(
     shares = candidates.epochs.of(basis)  # the samples of an epoch, and of each rank
     stats = current.samples.profile.stats
     warnings = simulation_warnings([row], shares.epoch, basis, stats, device)
-    # A collator may have joined packed rows before they were recorded: their number is not known.
-    is_recorded = observed is not None and observed.run is not None
     return Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
@@ -50,19 +47,19 @@ def report_on(
         samples=current.samples,
         simulation=Simulation(basis, row, warnings, device),
         changes=candidates.changes,
-        num_examples=None if is_recorded else _num_examples(row.request, shares),
+        num_examples=_num_examples(row.request, shares, observed),
         observed=observed,
         proof=None if recording is None else prove(current, local_path(recording)),
-        saved=None if observed is None else _saved_time(observed, current, candidates.changes.star),
+        saved=None if observed is None else _saved_time(observed, current, candidates.changes),
     )
 
 
-def _saved_time(observed: Observed, current: CurrentSetup, best: Change | None) -> SavedTime | None:
+def _saved_time(observed: Observed, current: CurrentSetup, changes: Changes) -> SavedTime | None:
     """Return what the best change of a recorded run saves, in seconds of an epoch, by the times of
     its own batches. None if no change helps, if nothing was timed, or if these times do not give
     the seconds before or after the change.
     """
-    times = observed.times
+    times, best = observed.times, changes.advised
     if best is None or times is None or times.time is None:
         return None
     # The run's own times as a calibration, with which all candidates are simulated again.
@@ -92,6 +89,7 @@ def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
             strategies=current.strategies,
             current=current.row,
             trainer=current.trainer.changes,
+            takes_sampler=current.takes_sampler,
             device=device,
         )
     except (InputError, OptionError) as error:
@@ -99,13 +97,17 @@ def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
         raise
 
 
-def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:
+def _num_examples(
+    request: RowRequest, shares: EpochShares, observed: Observed | None
+) -> int | None:
     """Return the number of rows that a trainer packs before training, which it then logs as the
     number of examples; None if it packs none before training, or as many as there are samples.
     """
+    # Rows that a collator joins, or that were recorded, are none of the data set.
+    if observed is not None:
+        rows = observed.rows
+        return len(rows.widths) if rows is not None and rows.is_packed else None
     strategy, epoch = request.strategy, shares.epoch.whole  # the samples of all ranks together
-    if isinstance(strategy, GivenBatches) and strategy.packs_rows:
-        return len(strategy.row_offsets) - 1  # n rows have n + 1 offsets
     # Of batchstat's strategies, only ShuffledRows pack the data set before it is batched.
     if not isinstance(strategy, ShuffledRows):
         return None

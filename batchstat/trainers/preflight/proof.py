@@ -66,7 +66,9 @@ def prove(setup: CurrentSetup, folder: Path) -> Proof:
     # One change at a time; only if none of them explains it, all keys that differ at once.
     causes = causes_among(_one_change(setup, recording, longest))
     causes = causes or causes_among(_change_of_keys(setup, differing))
-    return replace(proof, causes=causes, hint="" if causes else _hint(recording, differing))
+    grouped = setup.trainer.setup.batching.strategy.name == "hf-group-by-length"
+    hint = "" if causes else _hint(recording, differing, grouped)
+    return replace(proof, causes=causes, hint=hint)
 
 
 def _compare(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Proof:
@@ -172,11 +174,14 @@ def _change_of_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> _ChangedPla
         yield words, _plan(profile, change.settings, change.strategy)
 
 
-def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
+def _hint(recording: Recording, differing: Mapping[str, Any], grouped: bool) -> str:
     """Return, in words, what may be the reason where no change explains the difference: another
-    version of transformers in the run, whose rules cannot be tried, and its arguments.
+    version of transformers in the run, whose rules cannot be tried, and its arguments; or that
+    batches are `grouped` by length, at random.
     """
     reasons = []
+    if grouped:
+        reasons.append("group_by_length draws without a seed, so that each run has other batches")
     trainer, rules = recording.ranks[0].trainer, CONFIGURATIONS["transformers"].version
     # With a dot after both, so that 5.1 is not the beginning of 5.10.
     if trainer is not None and not f"{trainer['version']}.".startswith(f"{rules}."):

@@ -6,10 +6,12 @@ sampler and `Trainer.set_initial_training_values` counts steps in src/transforme
 accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_loader.py.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchstat.findings import Finding
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -172,8 +174,9 @@ def _warnings_of(config: TrainingArguments) -> Iterator[Finding]:
     if sampling_strategy(config) == GROUPED:
         yield Finding(
             "order/unseeded-groups",
-            "group_by_length draws unseeded random numbers: which samples share a batch differs "
-            "between runs; the numbers of batches and steps do not",
+            "group_by_length draws unseeded random numbers: which samples share a batch, and so "
+            "some percent of the total tokens, differ between runs; the numbers of batches and "
+            "steps do not",
         )
     if config.auto_find_batch_size:
         yield Finding(
@@ -195,11 +198,24 @@ def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:
 
 
 OWN_KEYS = {"batch_size": "per_device_train_batch_size", "drop_last": "dataloader_drop_last"}
-WEIGHT_REMEDIES = {
-    "num-items-per-rank": "average_tokens_across_devices=True repairs it",
-    "axolotl": "gradient_accumulation_steps=1 on one rank repairs it, or a compute_loss_func that "
-    "divides by num_items_in_batch",
-}
+
+
+def weight_remedy(settings: ResolvedSettings, version: str) -> str:
+    """Return, in words, what makes all trained tokens of a step weigh the same, and exists in a
+    version of transformers, by default that of these rules; else an empty text.
+    """
+    release = tuple(map(int, re.findall(r"\d+", version)[:2])) or (5, 0)
+    if settings.loss == "num-items-per-rank" and release >= (4, 47):
+        return "average_tokens_across_devices=True repairs it"
+    remedies = []
+    if settings.loss == "axolotl" and settings.world_size == 1 and settings.batch_size:
+        # The whole step as one batch: its samples stay.
+        rows = settings.batch_size * settings.gradient_accumulation_steps
+        remedies.append(f"per_device_train_batch_size={rows} without accumulation")
+    if settings.loss == "axolotl" and release >= (4, 46):
+        remedies.append("a compute_loss_func that divides by num_items_in_batch")
+    return f"{' or '.join(remedies)} repairs it" if remedies else ""
+
 
 TRAINING_ARGUMENTS = Framework(
     title="transformers' TrainingArguments",
@@ -208,7 +224,7 @@ TRAINING_ARGUMENTS = Framework(
     own_keys=OWN_KEYS,
     # Who names only `static` may use any trainer: most people use this one.
     stands_for=("static", "hf-trainer"),
-    weight_remedies=WEIGHT_REMEDIES,
+    weight_remedy=weight_remedy,
     read=read_arguments,
     alternatives=alternatives,
 )

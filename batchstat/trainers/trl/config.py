@@ -239,7 +239,7 @@ SFT_CONFIG = Framework(
     config=SftConfig,
     own_keys=base.OWN_KEYS,
     stands_for=("trl",),
-    weight_remedies=base.WEIGHT_REMEDIES,
+    weight_remedy=base.weight_remedy,
     read=read_config,
     alternatives=alternatives,
 )

@@ -121,6 +121,7 @@ def test_samples_that_are_padded_before_are_not_regrouped():
         row_offsets=np.arange(701),
         batch_offsets=np.arange(0, 701, 5),
         widths=np.full(140, 1024),
+        repair="pad later",
     )
     made = batchstat.compare(LENGTHS, current=("mine", given), **SEVERAL)
     assert "regrouped" not in {row.name for row in made.strategies}
