@@ -85,7 +85,8 @@ def lines_of_remedy(
     line = change.line.partition("  #")[0]
     if inputs.setup is not None and line:  # the check reads the trainer's configuration again
         return line, ""
-    training = f"training with {change.row.label}"
+    first = f"{change.repair}, and " if change.repair else ""
+    training = f"{first}training with {change.row.label}"
     if inputs.observed is not None:  # the check records the training again
         return training, ""
     basis = change.row.request.settings

@@ -208,9 +208,9 @@ def weight_remedy(settings: ResolvedSettings, version: str) -> str:
     if settings.loss == "num-items-per-rank" and release >= (4, 47):
         return "average_tokens_across_devices=True repairs it"
     remedies = []
-    if settings.loss == "axolotl" and settings.world_size == 1 and settings.batch_size:
-        # The whole step as one batch: its samples stay.
-        rows = settings.batch_size * settings.gradient_accumulation_steps
+    accumulated = settings.gradient_accumulation_steps
+    if settings.loss == "axolotl" and settings.world_size == 1 and accumulated > 1:
+        rows = settings.batch_size * accumulated  # the whole step, whose samples stay
         remedies.append(f"per_device_train_batch_size={rows} without accumulation")
     if settings.loss == "axolotl" and release >= (4, 46):
         remedies.append("a compute_loss_func that divides by num_items_in_batch")

@@ -156,3 +156,11 @@ def test_what_is_no_recording(config, tmp_path, cli: Cli):
     code, _, aside = cli("preflight", config, SAMPLE_DATA / "reviews.csv", *given)
     assert (code, aside.count("\n")) == (3, 1)
     assert "name the folder that batchstat run wrote" in aside
+
+
+def test_groups_that_are_drawn_without_a_seed_are_the_reason(config, tmp_path):
+    config.write_text(json.dumps({**VALUES, "train_sampling_strategy": "group_by_length"}))
+    folder = recorded(tmp_path / "run", planned(config, seed=777))
+    proof = planned(config, recording=folder).proof
+    assert not proof.is_equal
+    assert proof.hint.startswith("group_by_length draws without a seed")

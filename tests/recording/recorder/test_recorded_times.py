@@ -181,10 +181,11 @@ def test_the_report_says_what_a_change_saves(tmp_path, cli: Cli):
     folder = recorded(tmp_path, lines(lengths_of(200)))
     code, shown, _ = cli("measure", folder)
     assert code == 0
-    time = " ".join(shown.partition("time ")[2].partition("result ")[0].split())
+    result = " ".join(shown.partition("result ")[2].partition("change ")[0].split())
     _, document, _ = cli("measure", folder, "--json")
     saved = json.loads(document)["saved"]
-    assert f"with {saved['label']} " in time
+    assert f"An epoch with {saved['label']} takes " in result
+    assert f"{saved['before'] / saved['after']:.2f}x faster by the times of this run's" in result
     assert saved["after"] < saved["before"]
     took = sum(planted(4, max(lengths)) + PER_STEP for lengths in lengths_of(200))
     assert saved["before"] == pytest.approx(took, rel=0.02)
@@ -194,7 +195,10 @@ def test_a_change_that_saves_padding_and_no_time(tmp_path, cli: Cli):
     """A batch takes as long whatever is in it."""
     folder = recorded(tmp_path, lines(lengths_of(200), lambda *_: 0.01))
     _, shown, _ = cli("measure", folder)
-    assert "saves nothing of it, by the times of these batches" in " ".join(shown.split())
+    assert "saves less than 5% of an epoch, by the times of this run's own batches" in " ".join(
+        shown.split()
+    )
+    assert "\nchange" not in shown
 
 
 def test_a_comparison_by_the_times_of_a_run(tmp_path, cli: Cli, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 import batchstat
 from batchstat.render.printed import screen_of
 from batchstat.trainers.preflight.report import Preflight
+from batchstat.trainers.registry import CONFIGURATIONS
 from conftest import needs
 
 WIDTH = 64
@@ -170,3 +171,22 @@ def test_a_collator_that_cannot_pad_is_replaced_and_the_lines_hold(tmp_path: Pat
     assert done.counts.padding_ratio == pytest.approx(star.row.counts.padding_ratio, abs=0.01)
     # The trainer now draws its groups without a seed, which is said.
     assert any(each.id == "order/unseeded-groups" for each in batchstat.preflight(grouped).warnings)
+
+
+@pytest.mark.parametrize("version", ["4.40.2", "4.46.0", "4.47.1", "5.24.0", ""])
+@pytest.mark.parametrize("loss", ["axolotl", "num-items-per-rank", "num-items-in-batch"])
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("accumulation", [1, 16])
+def test_a_repair_of_the_loss_exists_and_keeps_the_step(version, loss, ranks, accumulation):
+    """Of one row and 16 batches a step, not one row and one batch."""
+    settings = batchstat.Settings(
+        batch_size=1, gradient_accumulation_steps=accumulation, world_size=ranks, loss=loss
+    ).resolve(longest=9, stated_max=None)
+    said = CONFIGURATIONS["transformers"].weight_remedy(settings, version)
+    assert ("average_tokens" in said) == (
+        loss == "num-items-per-rank" and version not in ("4.40.2", "4.46.0")
+    )
+    assert ("compute_loss_func" in said) == (loss == "axolotl" and version != "4.40.2")
+    is_one_batch = loss == "axolotl" and ranks == 1 and accumulation > 1
+    assert ("per_device_train_batch_size=16 without accumulation" in said) == is_one_batch
+    assert bool(said) == said.endswith(" repairs it")
