@@ -35,6 +35,11 @@ class TrainerConfig(Document):
 @described("What the trainer keeps of the corpus before it makes batches.")
 class Samples(Document):
     kept: Positive = told("Samples that it batches.")
+    rows_per_sample: Positive = told("Rows of each that are computed together.")
+    rows_are: Annotated[str, among(("", "pair", "view", "group"))] = told(
+        "A pair of a chosen and a rejected answer, views, or a group: completions of one prompt, "
+        "each of which counts as a sample. Empty of single rows."
+    )
     dropped: dict[str, Count] = told("Samples that it drops, by the reason.", of="samples.dropped")
     truncated: Count = told(
         "Samples that it shortens.", of="simulation.row.counts.truncated_samples"
@@ -154,6 +159,7 @@ class PreflightFile(Compared, number="batchstat.preflight/5"):
 def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile, simulation = report.setup, report.profile, report.simulation
+    rows, per_prompt = profile.rows, report.observed and report.observed.per_prompt
     # The keys of `config` that are not attributes of the setup.
     config = {"path": setup.path.as_posix(), "keys": hidden_in(setup.config.values())}
     advice = report.changes
@@ -169,7 +175,9 @@ def preflight_document(report: Any) -> dict[str, Any]:
     composed = {
         **simulation_document(simulation),
         "corpus": corpus_of(profile.corpus, len(profile)),
-        "kept": len(report.samples.profile),  # a key of the object `samples`
+        "kept": len(report.samples.profile),  # a key of the object `samples`, as the next two
+        "rows_per_sample": sum(rows.forwards) if rows else per_prompt or 1,
+        "rows_are": rows.kind if rows else "group" if per_prompt else "",
         "tokenizer": profile.tokenizer,
         "config": Sources([config, setup]),
         "changes": changes,

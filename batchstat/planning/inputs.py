@@ -61,7 +61,8 @@ class PlanInputs(NamedTuple):
             multiple = 1 if batch_size is None else current.strategy.pad_to_multiple_of
             # The loss is only for the weights of trained tokens.
             loss = None if self.samples.trained is None else current.strategy.loss
-        return settings.resolve(self.stats.max, stated_max, batch_size, loss, multiple)
+        rows = 1 if self.samples.rows is None else max(self.samples.rows.forwards)
+        return settings.resolve(self.stats.max, stated_max, batch_size, loss, multiple, rows)
 
     def request(self, current: NamedRow, settings: Settings) -> RowRequest:
         """Return the current setup with its settings, some of which it decides itself.
@@ -121,6 +122,7 @@ def resolve_inputs(
             trained=lengths.trained,
             lost=lengths.lost,
             is_indexed=lengths.is_indexed,
+            rows=lengths.rows,
         )
         return PlanInputs(samples, lengths)
     checked_lengths = validate_lengths(cast("npt.ArrayLike", lengths))

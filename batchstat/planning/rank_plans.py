@@ -30,6 +30,7 @@ def plan_shares(
     Where the last batches are made again so that they divide over the ranks, it is one plan of the
     whole share.
     """
+    strategy = strategy.for_rows(shares.samples.rows)
     for share in shares.shares:
         plans = plan_windows(
             strategy, share, seed=settings.seed, epoch=settings.epoch, together=TOGETHER
@@ -45,11 +46,15 @@ def tabulate_shares(
     where.
     """
     trained_in = trained_to_balance(shares, settings)
-    # Only a plan has the samples of a batch, whose trained tokens are counted, and its rows, from
-    # which the last batches are made again.
-    if trained_in is not None or remakes_last(strategy, settings):
+    # Only a plan has the samples of a batch, whose trained tokens or rows are counted, and its own
+    # rows, from which the last batches are made again.
+    is_counted = trained_in is not None or shares.samples.rows is not None
+    if is_counted or remakes_last(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
-            yield (BatchTable.of([plan], trained_in) for plan in plans)
+            yield (
+                BatchTable.of([strategy.in_rows(plan, shares.samples)], trained_in)
+                for plan in plans
+            )
         return
     for share in shares.shares:
         yield tabulate_windows(strategy, share, seed=settings.seed, epoch=settings.epoch)

@@ -61,6 +61,7 @@ def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple
     """
     strategy, settings = request.strategy, request.settings
     assert isinstance(strategy, Regrouped)
+    strategy = strategy.for_rows(shares.samples.rows)
     setup = strategy.setup
     is_in_turn = settings.distribute == "batches" and setup.turns is None
     if is_in_turn and shares.is_distributed and not remakes_last(setup, settings):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.lost import Lost
+from batchstat.lengths.sample_rows import SampleRows
 from batchstat.lengths.stats import LengthStats
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.parameters import MAX_INT
@@ -28,6 +29,8 @@ class Samples:
     # What of the corpus these samples are without: see `Profile.lost`.
     lost: Lost = field(default_factory=Lost)
     is_indexed: bool = False  # whether the records index a data set, which a sampler can draw from
+    # The rows of each, where it is made of several: its length is then that of the longest.
+    rows: SampleRows | None = None
 
     @cached_property
     def stats(self) -> LengthStats:
@@ -93,6 +96,12 @@ class Samples:
         if limit not in self._trained_within:
             self._trained_within[limit] = self.trained.counts(1, limit)
         return self._trained_within[limit].take(indices)
+
+    def rows_of(self, records: Ints, lengths: Ints) -> Ints:
+        """Return (n, k) the tokens of the rows of samples whose longest have `lengths` (n,)."""
+        if self.rows is None:
+            return lengths[:, None]
+        return np.minimum(self.rows.lengths[self.indices_of(records)], lengths[:, None])
 
     @cached_property
     def _trained_within(self) -> dict[int, Ints]:

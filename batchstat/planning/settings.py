@@ -236,6 +236,7 @@ class Settings:
         current_batch_size: int | None = None,
         current_loss: str | None = None,
         current_multiple: int = 1,
+        rows: int = 1,
     ) -> "ResolvedSettings":
         """Return these settings with all defaults decided.
 
@@ -246,6 +247,7 @@ class Settings:
                 sets the budget as `batch_size` does.
             current_loss: the loss of the current setup; None if no one asks for weights.
             current_multiple: what the current setup rounds widths up to a multiple of.
+            rows: rows of a batch for each of its samples.
         """
         from batchstat.lengths.arrays import round_up  # not above: `--help` loads no NumPy
 
@@ -256,12 +258,12 @@ class Settings:
         widest_in_setup = max(widest, round_up(max_length, current_multiple))
         given_size = current_batch_size or self.batch_size
         # A batch of the given size, as wide as any; without a size the usual budget.
-        largest = given_size * widest_in_setup if given_size else max(DEFAULT_BUDGET, widest)
+        largest = given_size * rows * widest_in_setup if given_size else max(DEFAULT_BUDGET, widest)
         budget = self.tokens_per_batch or min(largest, MAX_INT)
         decided = {
             "max_length": max_length,
             "tokens_per_batch": budget,
-            "batch_size": given_size or max(1, budget // widest),
+            "batch_size": given_size or max(1, budget // (widest * rows)),
             "given_batch_size": given_size,
             "loss": self.loss or current_loss,
         }

@@ -18,6 +18,7 @@ from batchstat.errors import InputError, MissingError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.stats import distinct
+from batchstat.lengths.sample_rows import SampleRows
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
@@ -80,6 +81,7 @@ class _Facts:
     tokenizer: TokenizerFacts | None
     rows: int
     columns: Mapping[str, str]  # a digest of the numbers of each column, by its name
+    sample_rows: Mapping[str, Any] = field(default_factory=dict)  # fields of `SampleRows`
     more: Mapping[str, Any] = field(default_factory=dict)  # anything else that the caller stores
 
 
@@ -92,6 +94,9 @@ def save_lengths(
     number, such as `trained`, and one with their ranges, such as `trained_ranges`; and `label`, if
     there are labels. All else is metadata, also `more`.
     """
+    more_rows: dict[str, Any] = {}
+    if (together := profile.rows) is not None:
+        more_rows = {**vars(together), "lengths": together.lengths.tolist()}
     facts = _Facts(
         schema=SCHEMA,
         tool=__version__,
@@ -100,6 +105,7 @@ def save_lengths(
         tokenizer=profile.tokenizer,
         rows=len(profile),
         columns=_digests(profile),
+        sample_rows=more_rows,
         more=more or {},
     )
     optional: dict[str, pa.Array] = {}
@@ -256,6 +262,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         lengths=lengths,
         labels=Labels.joined(labels) if has_labels else None,
         kinds={kind: TokenRanges.concatenate(parts) for kind, parts in kinds.items()},
+        rows=SampleRows.of(facts.sample_rows) if facts.sample_rows else None,
     )
     if (digests := _digests(profile)) != facts.columns:
         # `_TYPES` has all columns that there may be.

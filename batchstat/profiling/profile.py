@@ -22,6 +22,7 @@ from batchstat.lengths.max_length import (
     lost_without,
     outliers_of,
 )
+from batchstat.lengths.sample_rows import SampleRows
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.parameters import described
@@ -139,6 +140,8 @@ class Profile:
         labels: the classes; None if no label column was read.
         kinds: tokens of each kind that is known, such as `trained`.
         lost: what a trainer's configuration drops and cuts off, which these samples are without.
+        rows: the rows of samples that are made of several, whose length is that of their longest;
+            None if each sample is one row.
     """
 
     created: str
@@ -149,6 +152,7 @@ class Profile:
     labels: Labels | None
     kinds: Mapping[str, TokenRanges] = field(default_factory=dict)
     lost: Lost = field(default_factory=Lost)
+    rows: SampleRows | None = None
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -161,7 +165,7 @@ class Profile:
         name = f"{paths[0]}{more}" if paths else "a table"
         by = "" if self.tokenizer is None else f", {self.tokenizer.name}"
         return (
-            f"Profile({name}{by}, {len(self):,} samples, {self.stats.sum:,} tokens, mean "
+            f"Profile({name}{by}, {len(self):,} samples, {self.tokens:,} tokens, mean "
             f"{self.stats.mean:,.1f}, longest {self.stats.max:,})"
         )
 
@@ -173,6 +177,7 @@ class Profile:
             lengths=self.lengths[samples],
             labels=None if self.labels is None else self.labels.take(samples),
             kinds={kind: ranges.take(samples) for kind, ranges in self.kinds.items()},
+            rows=self.rows and self.rows.take(samples),
         )
 
     @property
@@ -184,6 +189,11 @@ class Profile:
     def stated_max(self) -> int | None:
         """Maximum length that the tokenizer declares (`model_max_length`), if any."""
         return self.tokenizer.max_length if self.tokenizer else None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all samples, with those of all rows of each."""
+        return self.stats.sum if self.rows is None else int(self.rows.lengths.sum())
 
     @cached_property
     def stats(self) -> LengthStats:

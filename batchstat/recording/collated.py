@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, sum_groups
 from batchstat.lengths.stats import distinct
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.samples import Samples
@@ -43,6 +43,8 @@ class LoaderFacts:
     loss: Mapping[str, int]
     widths: Ints | None  # (n_batches, 2) the widths of encoder and decoder; None without a decoder
     trained_padding: int
+    empty_rows: int = 0  # rows without a token
+    empty_tokens: int = 0  # their padding
 
 
 @dataclass(frozen=True)
@@ -54,24 +56,33 @@ class CollatedBatches:
     facts: LoaderFacts
 
     @property
-    def constant_width(self) -> int | None:
-        """Tokens to which every row of every batch is padded, as with padding="max_length".
+    def constant_widths(self) -> tuple[int, ...]:
+        """Tokens to which every row of every batch is padded, as with padding="max_length": of each
+        forward of a batch, usually one.
 
-        None if widths differ, or if every batch has a row as long as its width, so that it may be
+        Empty if widths differ, or if every batch has a row as long as its width, so that it may be
         padded to its longest row.
         """
-        widths = self.batches.widths
+        batches, rows = self.batches, self.samples.rows
+        widths = batches.forward_widths
+        if widths is None and batches.widths is not None:
+            widths = batches.widths[:, None]
         # With a decoder, a width is the sum of two. In packed rows, the longest sample does not
         # tell what is padded.
-        if widths is None or self.facts.widths is not None or self.batches.packs_rows:
-            return None
+        if widths is None or self.facts.widths is not None or batches.packs_rows:
+            return ()
         # A single batch has no other to compare its width with.
         if len(widths) < 2 or bool((widths != widths[0]).any()):
-            return None
-        # Each row is one sample here. (n_batches,) the tokens of the longest row of each batch.
-        lengths = self.samples.lengths[self.batches.places]
-        longest_rows = np.maximum.reduceat(lengths, self.batches.batch_offsets[:-1])
-        return int(widths[0]) if bool((longest_rows < widths[0]).any()) else None
+            return ()
+        # (n_rows, k) the tokens of each row; of several where a sample is made of rows.
+        lengths = sum_groups(self.samples.lengths[batches.places], batches.row_offsets)[:, None]
+        if rows is not None:
+            lengths = rows.lengths[batches.places]
+        # (n_batches, n_forwards) the tokens of the longest row of each forward.
+        longest = np.maximum.reduceat(lengths, batches.batch_offsets[:-1])
+        firsts = offsets_from_sizes(np.array(batches.forwards))[:-1]
+        longest = np.maximum.reduceat(longest, firsts, axis=1)
+        return tuple(widths[0].tolist()) if bool((longest < widths).any()) else ()
 
 
 def collated_batches(
@@ -195,7 +206,7 @@ def as_collated(
                 f"{kind}",
                 "pass one kind at a time",
             )
-    return _as_plan(batches)
+    return _as_plan(name, batches)
 
 
 def _as_arrays(batch: Any) -> Any:
@@ -216,12 +227,19 @@ def _as_arrays(batch: Any) -> Any:
     return [_as_arrays(each) for each in batch]  # arrays, rows of several lengths, or batches
 
 
-def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
+def _as_plan(name: str, read_batches: list[ReadBatch]) -> CollatedBatches:
     """Return the samples of batches, in their sequence, and the strategy that makes the batches."""
     # For each row, the real tokens of each of its samples.
+    for batch in read_batches:
+        if not any(batch.real or ()):  # no batch of a plan is empty: a row stands for it
+            batch.real = [[0], *(batch.real or ())[1:]]
+            batch.trained = batch.trained and [[0], *batch.trained[1:]]
     rows = [row for batch in read_batches for row in batch.real or ()]
     lengths = np.array([length for row in rows for length in row], dtype=np.int64)
+    if not lengths.any():
+        raise InputError(f"{name}: no row has a real token")
     samples_per_row = np.array([len(row) for row in rows], dtype=np.int64)
+    empty = [sum(not any(row) for row in batch.real or ()) for batch in read_batches]
     # Each entry of a row is a sample of its own, in the sequence of the batches.
     places = np.arange(len(lengths))
     trained = None  # where one batch does not tell it
@@ -243,5 +261,7 @@ def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
         loss=Counter(each.loss for each in read_batches),
         widths=np.array(widths) if all(len(each) > 1 for each in widths) else None,
         trained_padding=sum(each.trained_padding for each in read_batches),
+        empty_rows=sum(empty),
+        empty_tokens=sum(n * each.width for n, each in zip(empty, read_batches, strict=True)),
     )
     return CollatedBatches(Samples(lengths, places, trained=trained), batches, facts)

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, round_up
-from batchstat.lengths.exact import sums
+from batchstat.lengths.arrays import Ints, round_up, sum_groups
 from batchstat.planning.algorithms.cutting import longest_of_each
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.settings import ResolvedSettings, Settings
@@ -29,16 +28,20 @@ class GivenBatches(Strategy):
     row_offsets: Ints
     batch_offsets: Ints
     widths: Ints | None = None  # (n_batches,) tokens to which rows are padded
+    forward_widths: Ints | None = None
+    forwards: tuple[int, ...] = (1,)  # those of the `SampleRows` of its samples
     turns: Ints | None = None
     attends_within_samples: bool = False
     origin: RowRequest | None = None
     # What takes out padding to more than the longest row of a batch, in words; empty without such.
     repair: str = ""
+    # Whether the loss may compare the samples of a batch, so that these have to stay together.
+    keeps_batches: bool = False
 
     @property
     def packs_rows(self) -> bool:  # type: ignore[override]
         """Whether a row holds several samples."""
-        return len(self.places) > len(self.row_offsets) - 1
+        return bool((np.diff(self.row_offsets) > 1).any())
 
     def repeats_samples(self, settings: ResolvedSettings) -> bool:  # noqa: ARG002
         """Return True: two batches may hold the same sample, nobody says that they do not."""
@@ -63,7 +66,9 @@ class GivenBatches(Strategy):
         if settings.max_length is not None:  # longer samples are truncated
             lengths = np.minimum(lengths, settings.max_length)
         plan = self._with_lengths(lengths)
-        total_tokens = plan.widths * np.diff(plan.batch_offsets)  # (n_batches,)
+        widths = plan.widths[:, None] if self.forward_widths is None else self.forward_widths
+        # (n_batches,) total tokens of the largest forward of each.
+        total_tokens = (widths * self.forwards).max(axis=1) * np.diff(plan.batch_offsets)
         budget = settings.tokens_per_batch or int(total_tokens.max())
         return replace(settings, batch_size=batch_size, tokens_per_batch=budget)
 
@@ -72,7 +77,7 @@ class GivenBatches(Strategy):
         return self._with_lengths(window.lengths)
 
     def _longest_rows(self, lengths: Ints) -> Ints:
-        return longest_of_each(sums(lengths, self.row_offsets), self.batch_offsets)
+        return longest_of_each(sum_groups(lengths, self.row_offsets), self.batch_offsets)
 
     def _with_lengths(self, lengths_of_samples: Ints) -> BatchPlan:
         """Return the batches as a plan."""

@@ -12,6 +12,7 @@ from batchstat.lengths.stats import distinct
 from batchstat.planning.samples import Samples
 from batchstat.recording.collated import CollatedBatches, as_collated, sample_numbers
 from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
+from batchstat.recording.rows_together import rows_together, with_rows_joined
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,21 +41,34 @@ def batches_of(recording: Recording) -> RecordedBatches:
     first_epochs = [epochs[0] for epochs in epochs_of_ranks]
     _check_steps(name, recording, first_epochs)
     # What each forward computed, and the sample numbers of its rows. A backward may have several
-    # forwards, each with a width of its own: here each counts as a batch of the step.
+    # forwards, each with a width of its own: each counts as a batch of the step, unless all of them
+    # compute the same samples.
+    trainer = recording.ranks[0].trainer or {}
+    kind = trainer.get("together", "")
     batches = [batch for batches_of_rank in first_epochs for batch in batches_of_rank]
-    parts = [part for batch in batches for part in batch.parts]
+    together = rows_together(batches, kind)
     numbers_of_parts: list[Sequence[int] | None] = []
-    for batch in batches:
-        numbers_of_parts += batch.numbers or [None] * len(batch.parts)
+    if together is None:
+        parts = [[part] for batch in batches for part in batch.parts]
+        for batch in batches:
+            numbers_of_parts += batch.numbers or [None] * len(batch.parts)
+    else:  # several forwards of one batch of samples are one batch of the step
+        parts = [[*batch.parts] for batch in batches]
+        for batch in batches:
+            of_first = () if batch.numbers is None else batch.numbers[0]
+            numbers_of_parts.append(list(dict.fromkeys(of_first)) or None)
+        first_epochs = [[replace(b, parts=b.parts[:1]) for b in each] for each in first_epochs]
     turns, per_step = _batches_in_turns(first_epochs)
     # `parts` has all batches of rank 0 first, `turns` says which of them are computed together.
     # From here on they are in the sequence of training: those of the first turn first.
     has_batch = turns >= 0
     sequence = turns[has_batch].tolist()
     turns[has_batch] = np.arange(len(sequence))
-    trainer = recording.ranks[0].trainer
-    has_decoder = bool(trainer and trainer["has_decoder"])
-    collated = as_collated(name, [parts[i] for i in sequence], has_decoder, is_recorded=True)
+    has_decoder = bool(trainer.get("has_decoder"))
+    in_sequence = [part for i in sequence for part in parts[i]]
+    collated = as_collated(name, in_sequence, has_decoder, is_recorded=True)
+    if together is not None:
+        collated = with_rows_joined(collated, [together[i] for i in sequence], kind)
     collated = replace(collated, batches=replace(collated.batches, turns=turns))
     numbers = sample_numbers([numbers_of_parts[i] for i in sequence], collated)
     n_repeats = 0 if numbers is None else len(numbers) - len(distinct(numbers)[0])
@@ -172,19 +186,25 @@ def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, in
 def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
     """Return the batches with each sample number as one sample, however often it was computed."""
     samples = collated.samples
+    lengths = samples.lengths[:, None] if samples.rows is None else samples.rows.lengths
     # number -> its place in the sequence in which numbers first came.
     place_of: dict[int, int] = {}
     listed = [place_of.setdefault(number, len(place_of)) for number in numbers.tolist()]
     places: Ints = np.array(listed, dtype=np.int64)
     # (n_distinct,) where each number first came: the first entry that holds its place.
     _, first_entries = np.unique(places, return_index=True)
-    lengths = samples.lengths[first_entries]
     # A sample with several lengths, as where texts are cut at random, is not one sample.
-    if not np.array_equal(lengths[places], samples.lengths):
+    if not np.array_equal(lengths[first_entries][places], lengths):
         return None
     trained = None if samples.trained is None else samples.trained.take(first_entries)
     return replace(
         collated,
-        samples=Samples(lengths, numbers[first_entries], trained=trained, is_indexed=True),
+        samples=Samples(
+            samples.lengths[first_entries],
+            numbers[first_entries],
+            trained=trained,
+            is_indexed=True,
+            rows=samples.rows and samples.rows.take(first_entries),
+        ),
         batches=replace(collated.batches, places=places),
     )

@@ -34,8 +34,10 @@ _READ = {
     "epoch": (..., None, 0),
     "numbers": (..., None, [(None, [0])]),
     "digests": (..., [str]),
+    "one": (..., 1),
 }
-"""A batch, computed or only read: samples of each part by their numbers or digests."""
+"""A batch, computed or only read: samples of each part by their numbers or digests, and whether one
+batch of a loader has them all."""
 _LINES: dict[str, dict[str, Any]] = {
     "begin": {
         "format": int,
@@ -62,6 +64,7 @@ _LINES: dict[str, dict[str, Any]] = {
         "multiple": 1,
         "has_decoder": bool,
         "takes_count": bool,
+        "together": (..., str),
     },
     "batch": {
         **_READ,

@@ -35,6 +35,7 @@ class RecordedBatch:
     numbers: Sequence[Sequence[int]] | None = None
     # For each part, digests of its samples, which stand in for unknown numbers.
     digests: Sequence[Sequence[str]] = ()
+    is_of_one: bool = False  # whether all its forwards compute one batch of a loader
     # When its first forward began, in seconds since the process began to write; None if it was not
     # computed.
     began: float | None = None
@@ -300,6 +301,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             epoch=line.get("epoch"),
             numbers=line.get("numbers"),
             digests=[split_digests(joined) for joined in line.get("digests", ())],
+            is_of_one="one" in line,
             began=began,
             ended=ended,
             is_counted="counted" in line,

@@ -37,6 +37,7 @@ class TrainerObject:
     version: str = ""  # of transformers
     collator: str = ""  # its module and name
     labels: Sequence[str] = ()  # columns of its data set that hold labels
+    together: str = ""  # rows of a sample: a "pair", a "group", or empty where that is not known
 
     def padding_collator(self, has_token_labels: bool) -> str:
         """Return what lets the Trainer pad rows of several lengths, as the end of a sentence; empty

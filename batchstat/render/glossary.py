@@ -37,7 +37,11 @@ WORDS: Mapping[str, str] = {
     "record": "Where a sample stood in its corpus, skipped ones counted: the number that every "
     "plan and export uses.",
     "length": "A sample's tokens, the tokenizer's special tokens counted; whole in a profile, "
-    "after max_length in a plan.",
+    "after max_length in a plan. Of a sample that is made of several rows: that of its longest.",
+    "pair": "A sample of two rows, a chosen and a rejected answer, which stay in one batch.",
+    "view": "A row of a sample that comes several times before a backward: in several forwards, or "
+    "in one batch. Its loss may compare the rows of a batch, so that samples stay in theirs.",
+    "group": "The completions of one prompt, whose lengths are not known before.",
     "order": "The sequence of samples in an epoch: file, shuffled or blocks.",
     "window": "read_ahead consecutive samples of the order; nothing crosses from one to the next.",
     "row": "What is padded to the batch's width: one sample, or several when packed.",

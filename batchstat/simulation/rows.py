@@ -127,8 +127,9 @@ def make_row(
     trained, on_device = None, OnDevice()
     if device is not None:
         on_device = device.epoch(request, counts, widths.max, shares.epoch.stats.max)
-    # Weights of tokens need the loss, and a second plan that follows each sample.
-    if request.settings.loss is not None:
+    # Weights of tokens need the loss, and a second plan that follows each sample. Which tokens of a
+    # row carry loss is not known where a sample is made of several.
+    if request.settings.loss is not None and shares.samples.rows is None:
         trained = measure_trained(plan_ranks(shares, request), request, shares.samples)
     return StrategyResult(
         request=request,

@@ -181,7 +181,9 @@ def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _
 def _most_tokens(row: StrategyResult, basis: ResolvedSettings) -> int:
     strategy = row.request.strategy
     if strategy.batch_capacity is not None:
-        return strategy.batch_capacity * basis.widest
+        # A forward has several rows of a sample that is made of them; packed rows hold several.
+        rows_of_sample = max(1, row.counts.rows // row.counts.sum_samples_per_batch)
+        return strategy.batch_capacity * rows_of_sample * basis.widest
     return strategy.budget or basis.tokens_per_batch
 
 

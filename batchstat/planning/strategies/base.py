@@ -2,17 +2,19 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import Field, asdict, dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.lengths.sample_rows import SampleRows
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import check_fields
 from batchstat.planning.algorithms.cutting import plan_single_samples
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window, Windows
+from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 
 NOT_PACKED = "off"
@@ -90,6 +92,11 @@ class Strategy(ABC):
         return None
 
     @property
+    def forward_widths(self) -> Ints | None:
+        """(n_batches, n_forwards) widths of forwards; None where the longest rows decide them."""
+        return None
+
+    @property
     def window_size(self) -> int | None:
         """Samples per window; None for the whole epoch."""
         return self.looks_ahead
@@ -134,6 +141,46 @@ class Strategy(ABC):
     def budget(self) -> int | None:
         """`tokens_per_batch`; None if the strategy has no budget of total tokens."""
         return self._parameter("tokens_per_batch")
+
+    def for_rows(self, rows: SampleRows | None) -> Self:
+        """Return the strategy with a budget for one row of each sample that is made of rows."""
+        if rows is None or self.budget is None:
+            return self
+        of_rows: dict[str, Any] = {"tokens_per_batch": max(1, self.budget // max(rows.forwards))}
+        return replace(self, **of_rows)
+
+    def in_rows(self, plan: BatchPlan, samples: Samples) -> BatchPlan:
+        """Return a plan of samples, one in each row, as what is computed: where they are made of
+        several rows, those of each forward of a batch become a batch. A row begins where the one
+        before it ends, as the part of a split sample does.
+        """
+        if samples.rows is None:
+            return plan
+        lengths, n = samples.rows_of(plan.samples, plan.lengths), len(samples.rows.forwards)
+        of_entry = np.repeat(np.arange(len(plan)), np.diff(plan.batch_offsets))
+        # (n_entries, k) the new batch of each row, by which rows are put in order.
+        new_batches = of_entry[:, None] * n + np.repeat(np.arange(n), samples.rows.forwards)
+        order = np.argsort(new_batches, axis=None, kind="stable")
+        batch_offsets, in_order = (
+            offsets_from_sizes(np.bincount(new_batches.flat)),
+            lengths.flat[order],
+        )
+        widths = np.repeat(plan.widths, n) if self.forward_widths is None else self.forward_widths
+        # Forwards have widths of their own, unless rows are padded to a length of the strategy's.
+        if n > 1 and self.forward_widths is None and self.row_length is None:
+            longest = np.maximum.reduceat(in_order, batch_offsets[:-1])
+            widths = round_up(longest, self.pad_to_multiple_of)
+        # A row without a token does not begin where its sample does, either.
+        ends = np.cumsum(np.maximum(lengths, 1), axis=1)
+        return BatchPlan(
+            samples=np.repeat(plan.samples, lengths.shape[1])[order],
+            lengths=in_order,
+            row_offsets=np.arange(len(order) + 1),
+            batch_offsets=batch_offsets,
+            unit_offsets=plan.unit_offsets * n,
+            widths=widths.ravel(),
+            starts=np.pad(ends, ((0, 0), (1, 0)))[:, :-1].ravel()[order],
+        )
 
     def exceeds_own_budget(self, rows: Ints, widths: Ints) -> npt.NDArray[np.bool_] | None:
         """Return (n_batches,) whether each batch has more than the strategy allows; None if its

@@ -258,6 +258,11 @@ class Recorder:
                 known.append(fetched)
             all_parts += parts
             numbers += [None if fetched is None else fetched.numbers] * len(parts)
+        # The other forwards of this backward compute other views of the only loader's batch.
+        n_samples = len(known[0].numbers or [0]) if len(known) == 1 else 0
+        if n_samples and not any(part.rows % n_samples for part in all_parts):
+            numbers = [known[0].numbers] * len(all_parts)
+            line["one"] = 1
         if self.orders.is_dry and self.trainer is None:
             self._learn(computed, known)
         if known:
@@ -297,7 +302,7 @@ class Recorder:
         parts = self.loaders.handing.read(fetched.arrays, self._last_model)
         if not parts:
             return
-        line: dict[str, Any] = {"k": "rest", "epoch": fetched.epoch}
+        line: dict[str, Any] = {"k": "rest", "epoch": fetched.epoch, "one": 1}
         self._add_parts(line, parts, [fetched.numbers for _ in parts])
         self.log.write([line])
 

@@ -23,6 +23,8 @@ _NO_IDS = (
     "the batches of its Trainer hold no token ids, which it makes where it computes, as by "
     "generating: run it without --dry-run"
 )
+_OF_PAIRS = ("DPOTrainer", "CPOTrainer", "ORPOTrainer", "RewardTrainer")
+"""Trainers of TRL that train a chosen and a rejected answer, by a loss that asks for no other."""
 _TURNED_OFF = ("_clip_grad_norm", "_save_checkpoint", "save_model", "evaluate", "log")
 """Methods of a Trainer that do nothing in a dry run, whatever a callback asks for."""
 _BATCH_SIZE = "per_device_train_batch_size"
@@ -79,6 +81,15 @@ def _hidden_in(arguments: Any) -> Any:
     return module.hidden_in(arguments)
 
 
+def _rows_together(trainer: Any) -> str:
+    """Return what the rows of a sample are: a "pair", a "group", or "" where nothing tells it."""
+    of_trl = {each.__name__ for each in type(trainer).__mro__ if each.__module__.startswith("trl.")}
+    if of_trl.intersection(_OF_PAIRS):
+        return "pair"
+    is_group = bool(of_trl) and hasattr(trainer.args, "num_generations")
+    return "group" if is_group else ""
+
+
 def facts_of(trainer: Any) -> dict[str, Any]:
     """Return what a Trainer says of itself, for its line in a recording, without secrets; the
     Trainer stays as it is.
@@ -128,6 +139,7 @@ def facts_of(trainer: Any) -> dict[str, Any]:
         "multiple": int(getattr(trainer.data_collator, "pad_to_multiple_of", None) or 1),
         "has_decoder": bool(getattr(config, "is_encoder_decoder", False)),
         "takes_count": bool(getattr(trainer, "model_accepts_loss_kwargs", False)),
+        "together": _rows_together(trainer),
     }
 
 

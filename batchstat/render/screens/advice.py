@@ -12,7 +12,7 @@ from batchstat.render.screens.layout import Line, Pasted
 from batchstat.render.screens.losses import loses, repeats
 from batchstat.render.screens.simulated import batch_size
 from batchstat.render.text import percent
-from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, Keeps
+from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, Keeps, keeps_batches
 from batchstat.simulation.device import Device
 from batchstat.words import counted
 
@@ -113,6 +113,11 @@ class Advisor:
         if changes.advised is not None:
             return self._compared(changes.advised) + self._ruled_out()
         # No change helps enough.
+        if changes.current_fits and keeps_batches(current):
+            return (
+                f"Keep {current.label}: its loss may compare the rows of a batch, so that the same "
+                "samples have to share a batch."
+            )
         if changes.current_fits:
             measure = "time" if self.device is not None and self.device.is_timed else "compute"
             return (
@@ -195,7 +200,7 @@ class Advisor:
         that is. Empty if there is no such row.
         """
         row = self.changes.ruled_out
-        if row is None:
+        if row is None or keeps_batches(self.changes.current):
             return ""
         counts, current = row.counts, self.changes.current
         if not Change(row=row, current=current).has_place:

@@ -24,6 +24,10 @@ from batchstat.trainers.preflight.report import Preflight
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted
 
+_GENERATED = (
+    "Completions are generated: their lengths are not known before, so that no batching by length "
+    "is offered."
+)
 _WITH_DECODER = (
     "What would help is not simulated where an encoder and a decoder have widths of their own."
 )
@@ -43,10 +47,12 @@ def preflight_screen(
     what_helps = [*advisor.lines()]
     if observed is not None and observed.has_decoder:
         what_helps = [Line("result", _WITH_DECODER + _of_decoder(report, observed))]
+    elif observed is not None and observed.per_prompt:
+        what_helps = [Line("result", _GENERATED)]
     elif observed is not None and observed.is_stream and simulation.row.counts.steps:
         what_helps = [*what_helps, Line("or", _OF_STREAM)] if report.changes.star else []
         what_helps = what_helps or [Line("result", _OF_STREAM)]
-    parts = [*_what_it_does(report), Text(), *what_helps]
+    parts = [*_what_it_does(report), Text(), *_first(report), *what_helps]
     if more:
         parts.append(Pasted("more", more))
     if details:
@@ -65,6 +71,17 @@ def _of_decoder(report: Preflight, observed: Observed) -> str:
         written = keys and framework.written(keys, report.setup.path)
         return words + (f" Group samples by length: {written}." if written else "")
     return words + ("" if observed.is_stream else " Batch samples of similar lengths.")
+
+
+def _first(report: Preflight) -> Iterator[Line]:
+    """Yield what to do before anything else: to take out rows that hold no token."""
+    facts, counts = report.observed and report.observed.loader, report.simulation.row.counts
+    if facts and facts.empty_rows:
+        gain = counts.total_tokens / (counts.total_tokens - facts.empty_tokens)
+        rows = f"{facts.empty_rows:,} of {counted(counts.rows, 'row')}"
+        yield Line(
+            "first", f"Leave out rows without a token where they are made: {rows}, {gain:.2f}x"
+        )
 
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
@@ -232,7 +249,7 @@ def _data(report: Preflight) -> Iterator[str]:
     # The row's count also has the samples lost before batching, which `samples.profile` lacks.
     dropped = counts.dropped_samples - samples.lost.dropped_samples
     batched = len(samples.profile) - dropped
-    total = counted(len(report.profile), "sample")
+    total = _samples(report, len(report.profile), f"{len(report.profile):,}")
     if observed is None:
         yield f"{total}, {batched:,} per epoch"
     else:
@@ -243,12 +260,23 @@ def _data(report: Preflight) -> Iterator[str]:
     trained = report.simulation.row.trained
     if trained is not None and trained.untrained_samples:
         yield f"{trained.untrained_samples:,} without a trained token (no loss)"
-    yield f"{stats.sum:,} tokens"
+    yield f"{report.profile.tokens:,} tokens"
     longest_samples = int(np.count_nonzero(report.profile.lengths == stats.max))
     # Several samples of exactly the longest length were probably truncated, by a script whose
     # `max_length` is not seen.
     if report.observed is not None and longest_samples > 1:
         yield f"{longest_samples:,} end at exactly {stats.max:,}"
+
+
+def _samples(report: Preflight, number: float, shown: str) -> str:
+    """Return a number of samples, as it is shown, with the rows that each is made of."""
+    if (rows := report.profile.rows) is not None:
+        return rows.in_words(number, shown)
+    if (observed := report.observed) and (per_prompt := observed.per_prompt):
+        if observed.has_whole_groups:
+            return f"{number / per_prompt:,g} prompts of {per_prompt:,} completions"
+        return f"{shown} completions, {per_prompt:,} of each prompt in all steps together"
+    return f"{shown} {'sample' if shown == '1' else 'samples'}"
 
 
 def _steps(report: Preflight) -> Iterator[str]:
@@ -257,7 +285,8 @@ def _steps(report: Preflight) -> Iterator[str]:
     """
     counts, schedule = report.simulation.row.counts, report.setup.schedule
     samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
-    per_step = f"{samples} samples and {tokens:,.0f} tokens each"
+    samples = _samples(report, report.samples_per_step, samples)
+    per_step = f"{samples} and {tokens:,.0f} tokens each"
     run = None if report.observed is None else report.observed.run
     if run is not None and not (run.is_dry and run.trainer):
         # Only a dry run of a Trainer reads a whole epoch, and knows how long training lasts.

@@ -40,7 +40,10 @@ def run_source(run: RunFacts) -> Iterator[Line]:
 
 def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:
     """Return the lines on the recorded run whose samples a command works from."""
-    words = [counted(len(profile), "sample"), counted(profile.stats.sum, "token")]
+    samples = counted(len(profile), "sample")
+    if profile.rows is not None:
+        samples = profile.rows.in_words(len(profile), f"{len(profile):,}")
+    words = [samples, counted(profile.tokens, "token")]
     return Group(*run_source(run), Line("data", f"{' · '.join(words)} recorded in {run.folder}"))
 
 

@@ -59,8 +59,9 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     # most 64. At least one unit is kept, however many batches it has, if the plan has one.
     fitting_units = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
     n_units = min(max(fitting_units, 1), len(plan.unit_offsets) - 1)
+    first = strategy.in_rows(plan.first_units(n_units), shares.samples)
     # Concatenating copies, so that the rest of the plan can be freed.
-    return BatchPlan.concatenate([plan.first_units(n_units)])
+    return BatchPlan.concatenate([first])
 
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
@@ -162,6 +163,11 @@ def _row_names(named_rows: NamedRows, trainer: Sequence[TrainerChange]) -> list[
     current, rows = named_rows.current, named_rows.rows
     if rows is None:
         rows = default_strategies(named_rows.settings, current, trainer)
+        # Samples of several rows are not packed, nor known to the strategies of frameworks.
+        if named_rows.inputs.samples.rows is not None:
+            rows = tuple(
+                row for row in rows if row.name in OWN_STRATEGIES and not row.kind.packs_rows
+            )
     names: list[NamedRow] = [*rows]
     if isinstance(current, NamedBatches):
         is_padded = bool(current.batches.repair)

@@ -262,14 +262,23 @@ def _choose_star(ranked: Sequence[Change]) -> Change | None:
     return next(change for change in ranked if change.saved >= least_saved)
 
 
+def keeps_batches(current: StrategyResult) -> bool:
+    """Return whether the samples of each batch of the current setup have to stay together."""
+    strategy = current.request.strategy
+    return isinstance(strategy, GivenBatches) and strategy.keeps_batches
+
+
 def _fits(row: StrategyResult, budget: int) -> bool:
     return row.counts.reducible_peak <= budget and row.on_device.fits_memory is not False
 
 
 def _is_allowed(change: Change, budget: int) -> bool:
     """Return whether a change may be recommended: its batches fit, it loses and repeats at most
-    0.5 % of the corpus more than the current setup, and there is a place for it.
+    0.5 % of the corpus more than the current setup, and there is a place for it. Where the loss may
+    compare the samples of a batch, it also has to keep these together.
     """
+    if keeps_batches(change.current) and (change.is_regrouped or change.keeps > Keeps.EVERY_STEP):
+        return False
     changed, now = change.row.counts, change.current.counts
     loses_more = changed.lost_share > now.lost_share + MOST_LOST
     repeats_more = changed.repeated_share > now.repeated_share + MOST_LOST

@@ -39,8 +39,14 @@ class EpochMeter:
     a long epoch is never in memory as a whole.
     """
 
-    def __init__(self, request: RowRequest, cost: BatchCost = TOTAL_TOKENS) -> None:
-        """Start without batches."""
+    def __init__(
+        self,
+        request: RowRequest,
+        cost: BatchCost = TOTAL_TOKENS,
+        forwards: tuple[int, ...] = (1,),
+    ) -> None:
+        """Start without batches; `forwards` are those of the `SampleRows` of its samples."""
+        self._forwards = forwards
         self._strategy, self._settings = request.strategy, request.settings
         self._budget = request.strategy.budget or request.settings.tokens_per_batch
         self._ranks = RankMeter(request.settings, cost)
@@ -141,6 +147,8 @@ class EpochMeter:
         if (memory := self._memory) is not None:
             varying = memory.per_token * totals + memory.per_pair * pairs.astype(float)
             self._varying_bytes = max(self._varying_bytes, float(varying.max()))
+        # The batches of a unit are the forwards in turn, which have these rows of each sample.
+        samples = distributed.entries // np.resize(self._forwards, len(distributed))
         self._samples += int(distributed.samples.sum())
         self._sums.update(
             rows=int(distributed.rows.sum()),
@@ -150,11 +158,11 @@ class EpochMeter:
             squared_tokens=total(pairs),
             real_squared_tokens=total(distributed.squares),
             over_budget_batches=int(np.count_nonzero(exceeds_budget)),
-            sum_samples_per_batch=int(distributed.entries.sum()),
+            sum_samples_per_batch=int(samples.sum()),
         )
-        fewest = int(distributed.entries.min())
+        fewest = int(samples.min())
         self._fewest_samples = min(self._fewest_samples or fewest, fewest)
-        self._most_samples = max(self._most_samples, int(distributed.entries.max()))
+        self._most_samples = max(self._most_samples, int(samples.max()))
         # The width of a row of these tokens alone, if they are one sample.
         width_alone = round_up(distributed.tokens, self._strategy.sample_multiple)
         width_alone = round_up(width_alone, self._strategy.pad_to_multiple_of)

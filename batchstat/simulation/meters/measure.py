@@ -4,6 +4,7 @@ A unit is the batches that reach one rank together.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def measure(
     Raises:
         InputError: there is no batch, or no token.
     """
-    strategy, settings = request.strategy, request.settings
+    strategy, settings, rows = request.strategy, request.settings, shares.samples.rows
     in_parts = shares.epoch.is_split or strategy.cuts_samples
     in_parts |= strategy.repeats_samples(settings)
     # Whether each sample that is drawn is in one unit, as a whole.
@@ -49,7 +50,7 @@ def measure(
     # are followed only for how classes mix.
     units_suffice = in_one_unit and settings.draws_all and shares.samples.classes is None
     by_sample = by_sample and not units_suffice
-    meter = EpochMeter(request, cost)
+    meter = EpochMeter(request, cost, (1,) if rows is None else rows.forwards)
     # Kept only to follow samples: all plans, and the units of each round; memory that grows with
     # the epoch.
     plans_kept: list[BatchPlan] | None = [] if by_sample else None
@@ -66,7 +67,10 @@ def measure(
         meter.add(*rank_round)  # its batches, turns and numbers of units
         if by_sample:
             rounds.append(rank_round)
-    traced = None
+    traced, epoch = None, shares.epoch
+    if rows is not None:  # a sample has the tokens of all its rows
+        lengths = shares.samples.rows_of(epoch.whole.samples, epoch.whole.lengths).sum(axis=1)
+        shares = replace(shares, epoch=replace(epoch.whole, lengths=lengths))
     # If no rank has a unit, `measurement` raises the error.
     if plans_kept and any((rank_round.turns >= 0).any() for rank_round in rounds):
         units = np.concatenate([rank_round.units for rank_round in rounds])
@@ -80,6 +84,7 @@ def _regrouped_rounds(
     """Yield the rounds of `regrouped`; their plans are added to `plans_kept`, if it is given."""
     n_seen = 0
     for plan, turns in regrouped_rounds(request, shares):
+        plan = request.strategy.in_rows(plan, shares.samples)
         if plans_kept is not None:
             plans_kept.append(plan)
         yield RankRound(BatchTable.of([plan]), turns, np.arange(n_seen, n_seen + plan.n_units))
@@ -100,14 +105,14 @@ def _planned(
         trained_in = trained_to_balance(shares, settings)
 
         def keep_and_tabulate(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
-            for plan in plans:
+            for plan in (strategy.in_rows(each, shares.samples) for each in plans):
                 plans_kept.append(plan)
                 yield BatchTable.of([plan], trained_in)
 
         return list(map(keep_and_tabulate, plan_shares(strategy, shares, settings)))
     # If the whole epoch is one window, some strategies make its batches from the histogram, which
     # has fewer lengths than the epoch has samples. A histogram does not know the trained tokens.
-    if from_histogram and settings.balance_by != "trained":
+    if from_histogram and shares.samples.rows is None and settings.balance_by != "trained":
         first_rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, first_rng)
         if summary is not None:

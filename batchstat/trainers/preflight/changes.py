@@ -218,13 +218,15 @@ def changes_of_object(
 ) -> Iterator[TrainerChange]:
     """Yield what would help a trainer's object or a loader: its samples without the padding that
     they have before they are batched, alone and together with each of `changes`. If no such padding
-    can be removed, `changes` alone. Nothing, if it packs already or has an encoder and a decoder.
+    can be removed, `changes` alone. Nothing, if it packs already, has an encoder and a decoder, or
+    generates its rows.
     """
     trainer = observed.trainer
-    if observed.has_decoder or (trainer is not None and trainer.packs):
+    if observed.has_decoder or observed.per_prompt or (trainer is not None and trainer.packs):
         return
-    # Arguments change nothing where the user's own code decides which samples share a batch.
-    if trainer is None or not trainer.samples_by_arguments:
+    # Arguments change nothing where the user's own code decides which samples share a batch, and
+    # know no length of a sample that is several rows.
+    if trainer is None or not trainer.samples_by_arguments or observed.profile.rows is not None:
         changes = ()
     if not observed.repair:  # no padding before batching, or how to remove it is not known
         yield from changes

@@ -61,9 +61,10 @@ def training_of(trainer: Trainer) -> CurrentSetup:
         InputError: the trainer keeps no sample.
     """
     setup, observed = trainer.setup, trainer.observed
-    # The warning where the corpus does not say which tokens carry loss. Labels of rows do not ask.
+    # The warning where the corpus does not say which tokens carry loss. Labels of rows do not ask,
+    # and of rows that belong together it is not known.
     warning = ALL_TRAINED if observed is None else WITHOUT_LABELS
-    if observed is not None and observed.has_row_labels:
+    if trainer.profile.rows is not None or (observed is not None and observed.has_row_labels):
         warning = ""
     samples, settings = trainer.samples_and_settings(warning)
     row: ParsedRow = setup.batching.strategy
@@ -85,8 +86,9 @@ def training_of(trainer: Trainer) -> CurrentSetup:
 
 def _strategies(observed: Observed) -> tuple[StrategySpec, ...] | None:
     """Return the strategies that batches can be compared with; None for any."""
-    # A batch of an encoder and a decoder has two widths, of which a strategy plans one.
-    if observed.has_decoder:
+    # A batch of an encoder and a decoder has two widths, of which a strategy plans one. Completions
+    # have no length before they are generated.
+    if observed.has_decoder or observed.per_prompt:
         return ()
     # A stream has no sampler: only the width of its rows can change.
     if observed.is_stream:

@@ -28,6 +28,7 @@ from batchstat.recording.prepared_batches import (
 from batchstat.recording.prepared_rows import PreparedRows
 from batchstat.recording.recorder.arguments import is_stream
 from batchstat.recording.recorder.trainers import is_library
+from batchstat.recording.rows_together import with_rows_by_size
 from batchstat.recording.run_facts import RunFacts
 from batchstat.recording.trainer_object import TrainerObject, read_trainer
 from batchstat.recording.versions import check_versions
@@ -110,6 +111,21 @@ class Observed:
         return self.loader is not None and "of rows" in self.loader.loss
 
     @property
+    def per_prompt(self) -> int | None:
+        """Completions of each prompt, which it generates; None where rows are not generated."""
+        if self.trainer is None or self.trainer.together != "group":
+            return None
+        return int(self.trainer.arguments["num_generations"])
+
+    @property
+    def has_whole_groups(self) -> bool:
+        """Whether a step has all completions of its prompts: those that are generated together are
+        shuffled over their batches.
+        """
+        keys = {} if self.trainer is None else self.trainer.arguments
+        return keys.get("steps_per_generation") in (None, keys.get("gradient_accumulation_steps"))
+
+    @property
     def has_decoder(self) -> bool:
         """Whether its batches have widths of an encoder and of a decoder."""
         return self.loader is not None and self.loader.widths is not None
@@ -140,6 +156,10 @@ def observe(
     limit = None if steps is None else steps * batches_per_step
     with unchanged_random_state(target):
         batches = collated_batches(kind, target, limit=limit, pad_token_id=pad_token_id)
+    # A loader of a batch_sampler has its batch size there.
+    size = getattr(target, "batch_size", None)
+    size = size or getattr(getattr(target, "batch_sampler", None), "batch_size", None)
+    batches = with_rows_by_size(batches, size)
     return observe_batches(
         batches,
         kind=kind,
@@ -185,6 +205,7 @@ def _observe_trainer(
                 pad_token_id=pad_token_id,
                 has_decoder=trainer.has_decoder,
             )
+    collated = with_rows_by_size(collated, own["batch_size"], trainer.together)
     warnings = [*_part_warnings(steps)]
     if (ranks := merged["world_size"]) > 1:
         one_rank = f"the loader of one rank was read: {ranks} train, each with batches of its own"
@@ -214,7 +235,7 @@ def observe_batches(
     is_one_size = bool((batch_sizes[:-1] == size).all()) and batch_sizes[-1] <= size  # last: short
     if repair and setup.batching.strategy.name == "hf-group-by-length":
         unpadded = setup.batching.strategy  # groups, once rows have lengths of their own
-    elif repair and is_one_size:
+    elif repair and is_one_size and not collated.facts.empty_rows:
         # All rows are padded to one width: the strategy `static` makes the same batches with less
         # padding. It is their `origin`: the strategy that makes them from rows without padding.
         unpadded = StrategySpec.of("static", batch_size=size)
@@ -271,18 +292,22 @@ def _width_in_words(collated: CollatedBatches) -> str:
         is_same = len(widths) > 1 and bool((widths == widest).all())
         how = "every row is padded to" if is_same else "rows are padded to at most"
         return f"{how} {widest[0]:,} in the encoder and {widest[1]:,} in the decoder"
-    width = collated.constant_width
-    return "" if width is None else f"every row is padded to {width:,}"
+    words = _in_words(collated.constant_widths)
+    return words and f"every row is padded to {words}"
+
+
+def _in_words(widths: tuple[int, ...]) -> str:
+    return " or ".join(f"{width:,}" for width in dict.fromkeys(widths))
 
 
 def _repair_of_loader(collated: CollatedBatches, trainer: TrainerObject | None) -> str:
     """Return, in words, how to take out padding to one width; empty where there is none."""
-    if (width := collated.constant_width) is None:
+    if not (widths := collated.constant_widths):
         return ""
     name = "" if trainer is None else trainer.collator.rpartition(".")[2]
     if trainer is None or not is_library(trainer.collator):
         where = f"in {name} or where you tokenize" if name else "where you tokenize or collate"
-        return f"pad to the longest row of a batch instead of to {width:,}, {where}"
+        return f"pad to the longest row of a batch instead of to {_in_words(widths)}, {where}"
     has_token_labels = collated.samples.trained is not None
     return f"remove padding where you tokenize{trainer.padding_collator(has_token_labels)}"
 
@@ -295,6 +320,7 @@ def _profile(samples: Samples) -> Profile:
         profile,
         corpus=replace(profile.corpus, indexed="data set" if samples.is_indexed else "nothing"),
         records=samples.records,
+        rows=samples.rows,
         kinds={} if samples.trained is None else {"trained": samples.trained},
     )
 

@@ -125,7 +125,7 @@ def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Findin
             "recording/drawn-again",
             f"samples were drawn more than once: each of {rows:,} recorded rows counts as one",
         )
-    elif not batches.is_numbered:
+    elif not batches.is_numbered and (first.trainer or {}).get("together") != "group":
         yield Finding(
             "recording/unnumbered",
             f"which samples these are is not known: what would help is an estimate from "

@@ -15,6 +15,7 @@ from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import Observed
+from batchstat.words import counted
 
 
 def configuration_warnings(
@@ -48,6 +49,9 @@ def observed_warnings(observed: Observed) -> Iterator[Finding]:
         yield Finding("padding/guessed", f"what is padding is {guess}{remedy}")
     if UNMARKED in facts.by:
         yield Finding("padding/unmarked", UNMARKED)
+    if facts.empty_rows:
+        rows = counted(facts.empty_rows, "row")
+        yield Finding("padding/empty-rows", f"{rows} without a token: take these out first")
     if facts.trained_padding:
         yield trained_padding(facts.trained_padding)
 
