@@ -211,7 +211,7 @@ def weight_remedy(settings: ResolvedSettings, version: str) -> str:
     accumulated = settings.gradient_accumulation_steps
     if settings.loss == "axolotl" and settings.world_size == 1 and accumulated > 1:
         rows = settings.batch_size * accumulated  # the whole step, whose samples stay
-        remedies.append(f"per_device_train_batch_size={rows} without accumulation")
+        remedies.append(f"per_device_train_batch_size={rows}, gradient_accumulation_steps=1")
     if settings.loss == "axolotl" and release >= (4, 46):
         remedies.append("a compute_loss_func that divides by num_items_in_batch")
     return f"{' or '.join(remedies)} repairs it" if remedies else ""

@@ -188,5 +188,5 @@ def test_a_repair_of_the_loss_exists_and_keeps_the_step(version, loss, ranks, ac
     )
     assert ("compute_loss_func" in said) == (loss == "axolotl" and version != "4.40.2")
     is_one_batch = loss == "axolotl" and ranks == 1 and accumulation > 1
-    assert ("per_device_train_batch_size=16 without accumulation" in said) == is_one_batch
+    assert ("per_device_train_batch_size=16, gradient_accumulation_steps=1" in said) == is_one_batch
     assert bool(said) == said.endswith(" repairs it")
