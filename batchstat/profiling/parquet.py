@@ -17,8 +17,8 @@ from batchstat.corpus.files.sources import FORMATS
 from batchstat.errors import InputError, MissingError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
-from batchstat.lengths.stats import distinct
 from batchstat.lengths.sample_rows import SampleRows
+from batchstat.lengths.stats import distinct
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
