@@ -23,7 +23,8 @@ class RecordedBatches:
     per_step: int
     is_numbered: bool
     draws_again: bool
-    epochs: int
+    epochs: int | None  # how many were recorded; None where it is not known: then all are one
+    data_sets: int  # number of data sets that have sample numbers of their own
 
 
 def batches_of(recording: Recording) -> RecordedBatches:
@@ -36,7 +37,17 @@ def batches_of(recording: Recording) -> RecordedBatches:
     name = recording.folder.as_posix()
     if not recording.ranks:
         raise InputError(f"{name}: nothing was recorded: {recording.why_nothing}")
-    epochs_of_ranks = [_epochs(rank) for rank in number_dispatched(recording.ranks)]
+    ranks = number_dispatched(recording.ranks)
+    # A dry run read less than an epoch on some ranks: of all, only what was computed.
+    if len({bool(rank.why_partly) for rank in ranks}) > 1:
+        computed = [[each for each in rank.batches if each.began is not None] for rank in ranks]
+        ranks = [replace(r, batches=own) for r, own in zip(ranks, computed, strict=True)]
+    known_epochs = [_epochs(rank) for rank in ranks]
+    is_known = recording.is_dry or None not in known_epochs
+    epochs_of_ranks = [
+        epochs if epochs is not None and is_known else [list(rank.batches)]
+        for rank, epochs in zip(ranks, known_epochs, strict=True)
+    ]
     # The batches of the first epoch on each rank; what else was recorded is not described.
     first_epochs = [epochs[0] for epochs in epochs_of_ranks]
     _check_steps(name, recording, first_epochs)
@@ -48,15 +59,18 @@ def batches_of(recording: Recording) -> RecordedBatches:
     batches = [batch for batches_of_rank in first_epochs for batch in batches_of_rank]
     together = rows_together(batches, kind)
     numbers_of_parts: list[Sequence[int] | None] = []
+    data_of_batches: list[int] = []  # the number of the data set, which counts its samples
     if together is None:
         parts = [[part] for batch in batches for part in batch.parts]
         for batch in batches:
             numbers_of_parts += batch.numbers or [None] * len(batch.parts)
+            data_of_batches += _data_sets(batch)
     else:  # several forwards of one batch of samples are one batch of the step
         parts = [[*batch.parts] for batch in batches]
         for batch in batches:
             of_first = () if batch.numbers is None else batch.numbers[0]
             numbers_of_parts.append(list(dict.fromkeys(of_first)) or None)
+            data_of_batches += _data_sets(batch)[:1]
         first_epochs = [[replace(b, parts=b.parts[:1]) for b in each] for each in first_epochs]
     turns, per_step = _batches_in_turns(first_epochs)
     # `parts` has all batches of rank 0 first, `turns` says which of them are computed together.
@@ -71,6 +85,10 @@ def batches_of(recording: Recording) -> RecordedBatches:
         collated = with_rows_joined(collated, [together[i] for i in sequence], kind)
     collated = replace(collated, batches=replace(collated.batches, turns=turns))
     numbers = sample_numbers([numbers_of_parts[i] for i in sequence], collated)
+    data_sets, places = np.unique([data_of_batches[i] for i in sequence], return_inverse=True)
+    if numbers is not None and len(data_sets) > 1:  # samples of each data set get numbers of theirs
+        of_samples = np.repeat(places, np.diff(collated.batches.batch_offsets))
+        numbers = numbers + of_samples * (int(numbers.max()) + 1)
     n_repeats = 0 if numbers is None else len(numbers) - len(distinct(numbers)[0])
     # Some samples come again to fill up the last batch of each rank. If more do, the sampler draws
     # with replacement: a plan that computes each sample once would be another training. Not told
@@ -79,13 +97,14 @@ def batches_of(recording: Recording) -> RecordedBatches:
     draws_again = len(parts) == len(batches) and n_repeats > most_fillers
     numbered = None  # the same batches with each sample once, where numbers tell samples apart
     if numbers is not None and not draws_again:
-        numbered = _with_each_sample_once(collated, numbers)
+        numbered = _with_each_sample_once(collated, numbers, is_indexed=len(data_sets) == 1)
     return RecordedBatches(
         collated=numbered or collated,
         per_step=per_step,
         is_numbered=numbered is not None,
         draws_again=draws_again,
-        epochs=max(map(len, epochs_of_ranks)),
+        epochs=max(map(len, epochs_of_ranks)) if is_known else None,
+        data_sets=len(data_sets),
     )
 
 
@@ -131,22 +150,47 @@ def _with_handed_numbers(
             epoch_of_sample, number = samples.popleft() if len(samples) > 1 else samples[0]
             epoch = epoch_of_sample if epoch is None else epoch
             numbers[-1].append(number)
-    return batch if epoch is None else replace(batch, numbers=numbers, epoch=epoch)
+    return batch if epoch is None else replace(batch, numbers=numbers, epoch=epoch, sources=())
 
 
-def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
-    """Return the batches of each epoch: those that one iterator of a loader handed out."""
-    known_epochs = [batch.epoch for batch in rank.batches if batch.epoch is not None]
-    # Without a loader, or where several loaders take turns, all are one epoch.
-    if not known_epochs or known_epochs != sorted(known_epochs):
-        return [list(rank.batches)]
-    by_epoch: dict[int, list[RecordedBatch]] = {}
-    epoch = known_epochs[0]
+def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]] | None:
+    """Return the batches of each epoch, which begins where a loader begins again; None where that
+    is not known. Loaders of other data sets may come one after the other in it, or take turns.
+    """
+    drawn: dict[int, set[int]] = {}  # the sample numbers of each iterator
     for batch in rank.batches:
-        # A batch without a known epoch belongs to that of the one before.
-        epoch = epoch if batch.epoch is None else batch.epoch
-        by_epoch.setdefault(epoch, []).append(batch)
-    return list(by_epoch.values())
+        for source, numbers in zip(batch.sources, batch.numbers or (), strict=False):
+            if source is not None:
+                drawn.setdefault(source[0], set()).update(numbers)
+    epochs: list[list[RecordedBatch]] = []
+    epoch_of: dict[int, int] = {}  # the epoch of each iterator
+    current: list[Sequence[int]] = []  # the sources of the last epoch, one of each iterator
+    for batch in rank.batches:
+        sources = [source for source in batch.sources if source is not None]
+        if not sources and batch.epoch is not None:
+            sources = [(batch.epoch, 0, 0)]
+        if not sources and not rank.is_once:
+            return None
+        new = [source for source in sources if source[0] not in epoch_of]
+        if not epochs or any(_begins_again(one, other, drawn) for one in new for other in current):
+            epochs.append([])
+            current = []
+        for source in sources:
+            # An iterator that goes on while another one begins again.
+            if epoch_of.setdefault(source[0], len(epochs)) != len(epochs):
+                return None
+        current += new
+        epochs[-1].append(batch)
+    return epochs
+
+
+def _begins_again(one: Sequence[int], other: Sequence[int], drawn: Mapping[int, set[int]]) -> bool:
+    """Return whether an iterator draws again what another one of the same epoch has drawn."""
+    if one[1] != other[1]:  # of another data set
+        return False
+    # Two loaders may have a part of the samples each, as the stages of a curriculum.
+    numbers, others = drawn.get(one[0]), drawn.get(other[0])
+    return one[2] == other[2] or not numbers or not others or not numbers.isdisjoint(others)
 
 
 def _check_steps(name: str, recording: Recording, first_epochs: list[list[RecordedBatch]]) -> None:
@@ -183,7 +227,15 @@ def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, in
     return np.stack(columns, axis=1), per_step
 
 
-def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
+def _data_sets(batch: RecordedBatch) -> list[int]:
+    """Return the number of the data set of each part of a batch; 0 where it is not known."""
+    sources = batch.sources or [None] * len(batch.parts)
+    return [0 if source is None else source[1] for source in sources]
+
+
+def _with_each_sample_once(
+    collated: CollatedBatches, numbers: Ints, is_indexed: bool
+) -> CollatedBatches | None:
     """Return the batches with each sample number as one sample, however often it was computed."""
     samples = collated.samples
     lengths = samples.lengths[:, None] if samples.rows is None else samples.rows.lengths
@@ -203,7 +255,7 @@ def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> Collated
             samples.lengths[first_entries],
             numbers[first_entries],
             trained=trained,
-            is_indexed=True,
+            is_indexed=is_indexed,
             rows=samples.rows and samples.rows.take(first_entries),
         ),
         batches=replace(collated.batches, places=places),

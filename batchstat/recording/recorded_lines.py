@@ -32,12 +32,14 @@ number, or a list of numbers where the row holds several samples.
 _READ = {
     "parts": [_PART, ...],
     "epoch": (..., None, 0),
+    "sources": (..., [(None, [0])]),
     "numbers": (..., None, [(None, [0])]),
     "digests": (..., [str]),
     "one": (..., 1),
 }
-"""A batch, computed or only read: samples of each part by their numbers or digests, and whether one
-batch of a loader has them all."""
+"""A batch, computed or only read: of each part its samples by their numbers or digests, and the
+numbers of its iterator, data set and loader; whether one batch of a loader has them all.
+"""
 _LINES: dict[str, dict[str, Any]] = {
     "begin": {
         "format": int,
@@ -77,7 +79,7 @@ _LINES: dict[str, dict[str, Any]] = {
     "rest": _READ,
     "step": {"s": 0, "t": [float, ...]},
     "handed": {"e": 0, "n": [0], "d": str},
-    "end": {"why": str, "unused": [0, 0], "partly": (..., str)},
+    "end": {"why": str, "unused": [0, 0], "partly": (..., str), "threads": (..., 2)},
     # What a process notes of itself.
     "started": {},
     "torch": {},
@@ -167,6 +169,9 @@ def _check_read(line: dict[str, Any]) -> None:
         is_both = real is not None and "y" in part
         if is_both and list(map(len, trained)) != list(map(len, lengths)):
             raise ValueError("trained tokens of other samples")
-    for samples_of_parts in (line.get("numbers"), line.get("digests") or None):
+    sources = line.get("sources")
+    if sources and any(source is not None and len(source) != 3 for source in sources):
+        raise ValueError("not an iterator, its data set and its loader")
+    for samples_of_parts in (line.get("numbers"), line.get("digests") or None, sources):
         if samples_of_parts is not None and len(samples_of_parts) != len(line["parts"]):
             raise ValueError("samples of other forwards")

@@ -31,6 +31,8 @@ class RecordedBatch:
     parts: Sequence[ReadBatch]  # what its forwards compute: one part for each set of token ids
     # The number of the iterator of a loader that handed it out; None where it is unknown.
     epoch: int | None = None
+    # For each part, (iterator, data set, loader), a number of each; None where it is not known.
+    sources: Sequence[Sequence[int] | None] = ()
     # For each part, the sample numbers of its rows; None where they are not known.
     numbers: Sequence[Sequence[int]] | None = None
     # For each part, digests of its samples, which stand in for unknown numbers.
@@ -68,6 +70,8 @@ class RecordedRank:
     # Whether it was ended as the run was to do, by a dry run or after its steps.
     is_planned: bool = False
     why_partly: str = ""  # why a dry run read less than an epoch; empty if it did not
+    is_once: bool = False  # whether one iterator of a loader alone yielded batches
+    threads: int = 1  # number of threads that trained
     unused: tuple[int, int] = (0, 0)  # (calls, tokens) of forwards without a gradient
 
 
@@ -259,6 +263,8 @@ def _read_rank(path: Path) -> RecordedRank | None:
         why_ended=end["why"],
         is_planned="planned" in end,
         why_partly=end.get("partly", ""),
+        is_once="once" in end,
+        threads=int(end.get("threads", 1)),
         unused=(sum(calls for calls, _ in unused), sum(tokens for _, tokens in unused)),
     )
 
@@ -299,6 +305,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             step=step,
             parts=[read_of(part) for part in line["parts"]],
             epoch=line.get("epoch"),
+            sources=line.get("sources", ()),
             numbers=line.get("numbers"),
             digests=[split_digests(joined) for joined in line.get("digests", ())],
             is_of_one="one" in line,

@@ -24,6 +24,7 @@ class RunFacts(Record, kw_only=True):
     ranks: Count = told("Ranks that were recorded.")
     world_size: Count = told("Ranks that there were.")
     steps: Count = told("Optimizer steps that were recorded.")
+    epochs: Count | None = told("Epochs that were recorded; null where that is not known.")
     computed_steps: Count = told("Optimizer steps that were computed: fewer in a dry run.")
     is_dry: bool = told(
         "Whether an epoch of batches was to be read without training.", key="dry_run"
@@ -46,8 +47,10 @@ class RunFacts(Record, kw_only=True):
     why_ended: str = untold()
 
 
-def run_facts(recording: Recording) -> RunFacts:
-    """Return what a report says of a recording beside its batches; it must have a batch."""
+def run_facts(recording: Recording, epochs: int | None) -> RunFacts:
+    """Return what a report says of a recording of so many epochs beside its batches; it must have a
+    batch.
+    """
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     computed = [batch for batch in batches if batch.began is not None]
@@ -73,6 +76,7 @@ def run_facts(recording: Recording) -> RunFacts:
         ranks=len(recording.ranks),
         world_size=first.world_size,
         steps=len({batch.step for batch in first.batches}),
+        epochs=epochs,
         computed_steps=len({batch.step for batch in first.batches if batch.began is not None}),
         is_dry=recording.is_dry,
         no_weights=bool(facts.get("no_weights")),

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .arguments import (
@@ -109,6 +110,8 @@ class Forward:
         came_back: whether a gradient has come back to an output.
         is_watched: whether any output was found that a gradient could come back to.
         sizes: of the outputs that are no single number.
+        thread: the number of the thread that called it.
+        newest_epoch: the number of the newest iterator of a loader.
         arrays: the whole numbers among its arguments, as arrays; None while a device has them.
         fetched: the batch of a loader that it computes; None where its tensors are no loader's.
     """
@@ -121,6 +124,7 @@ class Forward:
         self.sizes: list[tuple[int, ...]] = []
         self.ranks_meet = False
         self.has_ids = True
+        self.thread, self.newest_epoch = threading.get_ident(), sys.maxsize
         # Copies that a device still makes, and what was read of the arrays: None without.
         self._copies: Copies | None = None
         self._parts: list[ReadBatch] | None = None
@@ -176,7 +180,11 @@ class Forwards:
 
     Attributes:
         is_busy: whether calls of modules are not looked at: inside a forward or a backward, whose
-            parts they are, or where nothing is recorded.
+            parts they are, or where nothing is recorded. Always False once several threads call:
+            `call` then tells their calls apart, which takes longer.
+        backwards: for the number of each thread, its backwards that run now (one inside another
+            with gradient checkpointing).
+        stop_again: ends the command once more, after it was ended as planned; None before.
         pending: forwards to which no gradient has come yet.
         unused: [calls, tokens] of forwards that build no graph, since the last batch was written.
         seen: number of forwards that were trained.
@@ -191,8 +199,12 @@ class Forwards:
     """
 
     def __init__(self, loaders: Loaders) -> None:
-        """Begin without a forward; `is_busy` until torch is patched."""
-        self.is_busy = True
+        """Begin without a forward, off until torch is patched."""
+        self.is_busy = self._is_off = True
+        self._busy: set[int] = set()  # the numbers of threads inside a forward or a backward
+        self._first_thread, self._has_threads = threading.get_ident(), False
+        self.backwards: dict[int, int] = {}
+        self.stop_again: Callable[[], None] | None = None
         self.loaders = loaders
         self.pending: list[Forward] = []
         self.unused = [0, 0]
@@ -209,9 +221,15 @@ class Forwards:
 
         `original` is torch.nn.Module.__call__, which this stands in for.
         """
+        if self.stop_again is not None:
+            self.stop_again()
         torch = _torch()
-        if _is_compiling(torch):
+        if self._is_off or _is_compiling(torch) or threading.get_ident() in self._busy:
             return original(module, *args, **kwargs)
+        # On CUDA, torch computes gradients in threads of its own, in which gradient checkpointing
+        # calls modules again. Replicas of DataParallel run in threads inside its forward.
+        if self.is_in_backward or "_is_replica" in module.__dict__:
+            return self._call_inside(original, module, args, kwargs)
         try:
             arguments = arguments_by_name(module, args, kwargs)
             numbers, forward = self._begin_forward(torch, module, arguments)
@@ -223,19 +241,51 @@ class Forwards:
             # recorder rests until a backward wakes it.
             self.misses += 1
             if self.misses > _MOST_MISSES and not self.seen:
-                self.is_busy = self.is_resting = True
+                self.is_resting = True
+                self.record(False)
             return original(module, *args, **kwargs)
-        self.is_busy = True  # the modules inside are parts of this forward
-        try:
-            output = original(module, *args, **kwargs)
-        finally:
-            self.is_busy = self.has_failed  # free again, unless recording has failed
+        output = self._call_inside(original, module, args, kwargs)
         if forward is None:  # gradients are off: an evaluation, or a reference model
             self.unused[0] += 1
             self.unused[1] += numbers.size
         else:
             self._watch_gradients(forward, module, _outputs_with_graph(output))
         return output
+
+    def _call_inside(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
+        """Call a module; what it calls is not looked at."""
+        was_inside = self.enter()
+        try:
+            return original(module, *args, **kwargs)
+        finally:
+            self.leave(was_inside)
+
+    def enter(self) -> bool:
+        """Note that this thread is inside a forward or a backward; return whether it was before."""
+        thread = threading.get_ident()
+        was_inside = thread in self._busy
+        self._busy.add(thread)
+        self._has_threads |= thread != self._first_thread
+        self.is_busy = self._is_off or not self._has_threads
+        return was_inside
+
+    def leave(self, was_inside: bool) -> None:
+        """Note that this thread has left it; it may be inside another one."""
+        if not was_inside:
+            self._busy.discard(threading.get_ident())
+        self.is_busy = self._is_off or (was_inside and not self._has_threads)
+
+    def record(self, on: bool) -> None:
+        """Look at calls of modules from now on, or at none."""
+        self._is_off = self.is_busy = not on
+
+    @property
+    def is_in_backward(self) -> bool:
+        """Whether this thread computes gradients: it called for them, or is one of torch's own."""
+        if threading.get_ident() in self.backwards:
+            return True
+        task = getattr(_torch()._C, "_current_graph_task_id", None)  # new in torch 2
+        return bool(self.backwards) and (task is None or task() != -1)
 
     def _watch_gradients(self, forward: Forward, module: Any, outputs: list[Any]) -> None:
         """Let a forward wait for a gradient, which comes back to its outputs if it is trained."""
@@ -264,6 +314,7 @@ class Forwards:
         model = self.model_of(module)
         self.clock.note_device(numbers)
         forward = Forward(model, numbers, self.clock.now())
+        forward.newest_epoch = self.loaders.newest_epoch
         forward.fetched = self.loaders.take_with_tensors(numbers.tensors)
         forward.has_ids = "inputs_embeds" not in arguments
         has_count = arguments.get("num_items_in_batch") is not None
@@ -280,8 +331,12 @@ class Forwards:
         return model
 
     def forget(self) -> None:
-        """Forget the forwards of the process that this one was forked from."""
+        """Forget the forwards of the process that this one was forked from, of whose threads it has
+        this one alone.
+        """
         self.pending.clear()
+        self._busy &= {threading.get_ident()}
+        self._first_thread, self._has_threads = threading.get_ident(), False
         self.unused, self.misses = [0, 0], 0
 
     def wake(self) -> None:
@@ -289,22 +344,27 @@ class Forwards:
         without token ids before it may have prepared data.
         """
         self.misses = 0
-        if self.is_resting:  # not busy any more, unless recording has failed
-            self.is_busy, self.is_resting = self.has_failed, False
+        if self.is_resting and not self.has_failed:
+            self.record(True)
+        self.is_resting = False
 
     def fail(self, error: Exception) -> None:
         """Record nothing more, after an error of the recorder: the command goes on without it."""
         if not self.has_failed:  # say it once
             print("batchstat: not recording any more: %r" % error, file=sys.stderr)
-        self.has_failed = self.is_busy = True
+        self.has_failed = True
+        self.record(False)
         self.pending.clear()
 
     def take_trained(self) -> list[Forward]:
         """Return the forwards to which a gradient has come since the last call, and forget them."""
-        trained = [forward for forward in self.pending if forward.is_trained]
-        if trained:
-            self.seen += len(trained)
-            self.pending = [forward for forward in self.pending if forward not in trained]
+        # Those of another thread that is in a backward now are not complete.
+        others = self.backwards.keys() - {threading.get_ident()}
+        pending = list(self.pending)
+        trained = [each for each in pending if each.is_trained and each.thread not in others]
+        self.seen += len(trained)
+        for forward in trained:  # one by one, since another thread may add some at the same time
+            self.pending.remove(forward)
         return trained
 
     def _numbers_with_ids(

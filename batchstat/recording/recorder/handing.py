@@ -5,50 +5,83 @@ A dry run learns it from the first batches, which are computed, and reads the ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .read_batches import ReadBatch
 from .reading import token_ids
 
-_CHANGES: dict[str, Any] = {
-    "whole": lambda array, _: array,
-    "first": lambda array, cut_columns: array[:, : array.shape[1] - cut_columns],
-    "last": lambda array, cut_columns: array[:, cut_columns:],
+_SIDES: dict[str, Any] = {
+    "first": lambda array, width: array[:, :width],
+    "last": lambda array, width: array[:, array.shape[1] - width :],
     "turned": lambda array, _: array.T,
 }
-"""How a loop changes an array of its loader before it is an argument of the model: `cut_columns`
-are cut off. A language model is often given all tokens but the last ("first").
+"""How a loop changes an array of its loader before it is an argument of the model, by the columns
+that it keeps: a language model is often given the first ones, all tokens but the last.
 """
+_WIDTHS: dict[str, Any] = {
+    "less": lambda width, _longest, number: max(width - number, 0),
+    "to": lambda width, _longest, number: min(width, number),
+    "longest": lambda _width, longest, _: longest,
+}
+"""How many columns of a batch are kept, by its width and the tokens of its longest row."""
+
+
+class _Origin:
+    """Where an argument of the model comes from: an array of the loader's batch, and its change.
+
+    A place is the keys and indices that lead to an array: `("inputs", 0)` is `batch["inputs"][0]`.
+    """
+
+    def __init__(self, place: tuple[Any, ...], side: str, seen: list[tuple[int, int, int]]) -> None:
+        """Find the rules by which all computed batches were cut: (width, columns that were kept,
+        tokens of the longest row) of each.
+        """
+        self.place, self.side = place, side
+        cut, most = max(each[0] - each[1] for each in seen), max(each[1] for each in seen)
+        # One column less is what a language model predicts; more are rather cut off to a width.
+        rules = [("less", cut), ("to", most)] if cut < 2 else [("to", most), ("less", cut)]
+        fitting = [
+            (rule, number)
+            for rule, number in [*rules, ("longest", 0)]
+            if all(_WIDTHS[rule](width, longest, number) == kept for width, kept, longest in seen)
+        ]
+        # Where batches were cut, each to its longest row, that may be by chance: both rules count.
+        self.rules = [each for each in fitting if each == fitting[0] or (cut and not each[1])]
+
+    def part_of(self, array: Any, longest: Any) -> Any:
+        """Return what the model is given of an array: all columns without `longest`; None where the
+        computed batches leave open how it is cut.
+        """
+        if len(array.shape) != 2:
+            return array
+        width, rules = array.shape[1], self.rules if longest is not None else [("less", 0)]
+        widths = {_WIDTHS[rule](width, longest, number) for rule, number in rules}
+        return _SIDES[self.side](array, widths.pop()) if len(widths) == 1 else None
 
 
 class Handing:
     """For each forward of a batch, which array of the loader's batch each of its arguments is.
 
-    A loop takes batches apart (`model(*batch)`, labels left out), may cut a column off, and may
-    make a mask by itself. A forward whose token ids are not in the loader's batch is not explained.
-
-    A place is the keys and indices that lead to an array: `("inputs", 0)` is
-    `batch["inputs"][0]`.
+    A loop takes batches apart (`model(*batch)`, labels left out), may cut columns off, and may make
+    a mask by itself. A forward whose token ids are not in the loader's batch is not explained.
     """
 
     def __init__(self) -> None:
         """Begin without knowing any."""
-        # For each forward: place of an argument -> its place in the batch, change, cut_columns.
-        self._forwards: list[dict[tuple[Any, ...], tuple[Any, ...]]] = []
+        # Of each computed batch: the loader's arrays by their places; and for each of its forwards,
+        # what it computed and the arrays that it was given.
+        self._computed: list[tuple[Any, list[tuple[list[ReadBatch], Any]]]] = []
+        # For each forward: place of an argument -> its origin.
+        self._forwards: list[dict[tuple[Any, ...], _Origin]] = []
         # The padding id, learnt from a mask that the loop made, and the `padding_source` of the
         # computed batch that had this mask.
         self._pad_token_id: Any = None
         self._padding_source = ""
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the last batch that was computed is explained."""
-        return bool(self._forwards)
-
     def learn(self, computed: Sequence[tuple[list[ReadBatch], Any]], data: Any) -> bool:
-        """Learn from the forwards that computed a batch; return whether their token ids come from
-        the loader's batch, so that they are explained. If not, nothing is known any more.
+        """Note the forwards that computed a batch; return whether their token ids come from the
+        loader's batch, so that they are explained.
 
         Args:
             computed: for each forward, what it computes, and the arrays that it was given, by the
@@ -56,20 +89,64 @@ class Handing:
             data: the loader's batch that it may come from.
         """
         loader_arrays = dict(_arrays_by_place(data))
-        self._forwards = []
-        forwards = []
-        for parts, arguments in computed:
-            given_arrays = dict(_arrays_by_place(arguments))
-            origins = dict(_origins(given_arrays, loader_arrays))
-            # Arrays are told apart by `id`: `token_ids` returns one of the arguments themselves.
-            explained_arrays = {id(given_arrays[place]) for place in origins}
-            if id(token_ids(arguments)) not in explained_arrays:
+        for _, arguments in computed:
+            ids = token_ids(arguments)
+            if not any(_sides_between(array, ids) for array in loader_arrays.values()):
                 return False
-            if len(origins) < len(given_arrays):
-                self._learn_padding(parts)
-            forwards.append(origins)
-        self._forwards = forwards
+        forwards = [(parts, dict(_arrays_by_place(arguments))) for parts, arguments in computed]
+        self._computed.append((loader_arrays, forwards))
         return True
+
+    def settle(self, model: Any) -> bool:
+        """Find how all batches are handed to the `Model`; return whether it explains what was
+        computed of those that were.
+        """
+        n_forwards = {len(forwards) for _, forwards in self._computed}
+        if len(n_forwards) > 1:
+            return False
+        self._forwards = [self._origins_of(index, model) for index in range(n_forwards.pop())]
+        return all(
+            [_tokens_of(part) for part in self._read(loader_arrays, model) or ()]
+            == [_tokens_of(part) for parts, _ in forwards for part in parts]
+            for loader_arrays, forwards in self._computed
+        )
+
+    def _origins_of(self, index: int, model: Any) -> dict[tuple[Any, ...], _Origin]:
+        """Return the origin of each argument of a forward that has one in all computed batches."""
+        batches = [(loader_arrays, *forwards[index]) for loader_arrays, forwards in self._computed]
+        # For each argument: the places and sides that fit in all batches in which it is given.
+        fitting: dict[Any, list[tuple[Any, str]]] = {}
+        for loader_arrays, _, given in batches:
+            for place, argument in given.items():
+                fits = [
+                    (loader_place, side)
+                    for loader_place, array in loader_arrays.items()
+                    for side in _sides_between(array, argument)
+                ]
+                fitting[place] = [each for each in fitting.get(place, fits) if each in fits]
+        # The same place first: labels of a causal model often equal its token ids.
+        for place, fits in fitting.items():
+            fits.sort(key=lambda fit, place=place: fit[0] != place)  # type: ignore[misc]
+        whole = {place: _Origin(*fits[0], [(0, 0, 0)]) for place, fits in fitting.items() if fits}
+        for _, parts, given in batches:
+            if not whole.keys() >= given.keys():
+                self._learn_padding(parts)
+        longest = [self._longest(whole, loader_arrays, model) for loader_arrays, _, _ in batches]
+        origins: dict[tuple[Any, ...], _Origin] = {}
+        for place, fits in fitting.items():
+            for loader_place, side in fits:
+                origin = _Origin(
+                    loader_place,
+                    side,
+                    [
+                        (*_columns(loader_arrays[loader_place], given[place], side), tokens)
+                        for (loader_arrays, _, given), tokens in zip(batches, longest)
+                        if place in given
+                    ],
+                )
+                if origin.rules:
+                    origins.setdefault(place, origin)
+        return origins
 
     def _learn_padding(self, parts: list[ReadBatch]) -> None:
         """Learn which id pads from what a forward computes with a mask that the loop may have made:
@@ -81,25 +158,23 @@ class Handing:
                 if len(padding) == 1:  # else the mask does not mark the padding alone
                     self._pad_token_id, self._padding_source = padding.pop(), part.padding_source
 
-    def read(self, data: Any, model: Any) -> list[ReadBatch]:
-        """Return what the forwards would compute of a batch that was only read, by what was learnt.
+    def read(self, data: Any, model: Any) -> list[ReadBatch] | None:
+        """Return what the forwards would compute of a batch that was only read, by what was learnt;
+        None where the computed batches leave open how it is cut.
 
         Args:
             data: the loader's batch.
             model: the `Model` that computed the batches before.
         """
-        loader_arrays = dict(_arrays_by_place(data))
+        return self._read(dict(_arrays_by_place(data)), model)
+
+    def _read(self, loader_arrays: dict[Any, Any], model: Any) -> list[ReadBatch] | None:
         parts: list[ReadBatch] = []
         for origins in self._forwards:
-            # The arguments of the forward, built again: ("inputs", 0) is arguments["inputs"][0].
-            arguments: dict[Any, Any] = {}
-            for argument_place, (place, change, cut_columns) in origins.items():
-                if place not in loader_arrays:  # an array that this batch does not have
-                    continue
-                container = arguments  # the innermost dictionary around the argument
-                for key in argument_place[:-1]:
-                    container = container.setdefault(key, {})
-                container[argument_place[-1]] = _CHANGES[change](loader_arrays[place], cut_columns)
+            longest = self._longest(origins, loader_arrays, model)
+            arguments = _arguments(origins, loader_arrays, longest)
+            if arguments is None:
+                return None
             parts += model.read(arguments, self._pad_token_id)
         # The loop's own mask told the padding of the computed batches: these are the same kind.
         if self._padding_source:
@@ -107,38 +182,56 @@ class Handing:
                 part.padding_source = self._padding_source
         return parts
 
+    def _longest(self, origins: Mapping[Any, _Origin], loader_arrays: Any, model: Any) -> int:
+        """Return the tokens of the longest row of a loader's batch."""
+        parts = model.read(_arguments(origins, loader_arrays, None), self._pad_token_id)
+        # Without any, nothing tells padding: no row is shorter than its batch.
+        real = [sum(row) for part in parts for row in part.real or [[part.width]]]
+        return max(real, default=0)
 
-def _origins(arguments: dict[Any, Any], loader_arrays: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield, for each argument that comes from the loader's batch, its place among the arguments,
-    and its origin: (its place in the batch, change, cut_columns).
+
+def _arguments(origins: Mapping[Any, _Origin], loader_arrays: Any, longest: Any) -> Any:
+    """Return the arguments of a forward, built again: ("inputs", 0) is arguments["inputs"][0]. None
+    where it is open how one is cut.
     """
-    for argument_place, array in arguments.items():
-        # The same place first: labels of a causal model often equal its token ids, so that several
-        # arrays may fit. (False sorts before True, and sorting keeps the sequence of the others.)
-        for place in sorted(loader_arrays, key=lambda place: place != argument_place):
-            change = _change_between(loader_arrays[place], array)
-            if change is not None:
-                yield argument_place, (place, *change)
-                break
+    arguments: dict[Any, Any] = {}
+    for argument_place, origin in origins.items():
+        if origin.place not in loader_arrays:  # an array that this batch does not have
+            continue
+        container = arguments  # the innermost dictionary around the argument
+        for key in argument_place[:-1]:
+            container = container.setdefault(key, {})
+        part = origin.part_of(loader_arrays[origin.place], longest)
+        if part is None:
+            return None
+        container[argument_place[-1]] = part
+    return arguments
 
 
-def _change_between(loader_array: Any, argument: Any) -> tuple[str, int] | None:
-    """Return the change (of `_CHANGES`) and the number of cut columns that make an argument of an
-    array of the loader; None if no change does.
-    """
+def _sides_between(loader_array: Any, argument: Any) -> list[str]:
+    """Return the sides of an array of the loader (of `_SIDES`) that make an argument."""
     from_shape, to_shape = tuple(loader_array.shape), tuple(argument.shape)
-    if from_shape == to_shape and bool((loader_array == argument).all()):
-        return "whole", 0
     if len(from_shape) != 2 or len(to_shape) != 2:  # only rows of tokens are cut or turned
-        return None
-    cut_columns = from_shape[1] - to_shape[1]  # "turned" does not use it
-    # A cut leaves all rows, and at least one column.
-    may_be_cut = from_shape[0] == to_shape[0] and 0 < cut_columns < from_shape[1]
-    for change in ("first", "last", "turned") if may_be_cut else ("turned",):
-        changed = _CHANGES[change](loader_array, cut_columns)
-        if tuple(changed.shape) == to_shape and bool((changed == argument).all()):
-            return change, cut_columns
-    return None
+        is_same = from_shape == to_shape and bool((loader_array == argument).all())
+        return ["first"] if is_same else []
+    changed = {side: change(loader_array, to_shape[1]) for side, change in _SIDES.items()}
+    return [
+        side
+        for side, array in changed.items()
+        if tuple(array.shape) == to_shape and bool((array == argument).all())
+    ]
+
+
+def _columns(loader_array: Any, argument: Any, side: str) -> tuple[int, int]:
+    """Return (width of an array of the loader, columns that an argument keeps of it)."""
+    if len(loader_array.shape) != 2:
+        return 0, 0
+    width = loader_array.shape[1]
+    return width, width if side == "turned" else argument.shape[1]
+
+
+def _tokens_of(part: ReadBatch) -> Any:
+    return part.rows, part.widths, part.real
 
 
 def _arrays_by_place(nested: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:

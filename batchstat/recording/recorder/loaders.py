@@ -10,17 +10,17 @@ import collections
 import itertools
 import operator
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from .arguments import WholeNumbers, as_array, fingerprint
-from .handing import Handing
 from .read_batches import ReadBatch
 from .reading import token_ids
 
 # The attribute of an iterator that holds its facts, which so go when the iterator goes.
 _FACTS = "_batchstat"
 _RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
+_RECENT_IN_DRY_RUN = 256  # from which it learns: a loop may take the batches of a step at once
 _MOST_FETCHED = 1024
 """Batches that were handed out and are not computed yet: more are those of an evaluation."""
 
@@ -30,16 +30,27 @@ class Fetched:
 
     Attributes:
         iterator: a weak reference to the iterator that yielded it; None where it is not needed.
-        epoch: the number of that iterator: each epoch has one of its own.
+        source: (epoch, data set, loader), a number of each. The epoch is the number of the
+            iterator: each epoch has one of its own.
+        place: how many batches the iterator had yielded before.
         numbers: its sample numbers; None for a stream, which has none, and for a part of a batch.
         data: what the loader yielded; None where that is not needed any more.
     """
 
-    __slots__ = ("data", "epoch", "iterator", "numbers")
+    __slots__ = ("data", "iterator", "numbers", "place", "source")
 
-    def __init__(self, iterator: Any, epoch: Any, numbers: list[int] | None, data: Any) -> None:
+    def __init__(
+        self, iterator: Any, facts: _IteratorFacts, numbers: list[int] | None, data: Any
+    ) -> None:
         """Take a batch, and what its sampler asked for."""
-        self.iterator, self.epoch, self.numbers, self.data = iterator, epoch, numbers, data
+        self.iterator, self.numbers, self.data = iterator, numbers, data
+        self.source, self.place = facts.source, facts.n_yielded
+        facts.n_yielded += 1
+
+    @property
+    def epoch(self) -> int:
+        """The number of its iterator."""
+        return self.source[0]
 
     @property
     def arrays(self) -> Any:
@@ -67,16 +78,17 @@ class Loaders:
         """Begin without a batch. A dry run keeps the data of batches, to read them later."""
         # Batches that a dispatcher cuts into parts for the ranks, not written yet.
         self.handed: list[Fetched] = []
-        # How the loop hands a loader's batch to its model, which a dry run learns.
-        self.handing = Handing()
         # The last batches, which are looked through for the very tensors of a forward; in a dry
-        # run, the batches from which it learns `handing`.
+        # run, for the batch that it computes a part of.
         self.recent: collections.deque[Fetched] = collections.deque()
         self._keeps_batches = keeps_batches
         # Batches that no forward has computed yet, by the fingerprint of their token ids: a list,
         # since an evaluation may hand out the same batch.
         self._waiting: collections.OrderedDict[int, list[Fetched]] = collections.OrderedDict()
-        self._epochs = itertools.count()
+        self._data_sets, self._loaders = _Numbering(), _Numbering()
+        # The number of the newest iterator, and how many iterators have yielded batches.
+        self.newest_epoch, self.n_yielding = -1, 0
+        self._trained: set[int] = set()  # the numbers of iterators whose batches were computed
 
     def note_asked(self, iterator: Any, index: Any) -> None:
         """Note the sample numbers of a batch, `index`, which an iterator got from its sampler."""
@@ -99,19 +111,21 @@ class Loaders:
         # be those of another batch.
         if not getattr(iterator, "_in_order", True):
             numbers = None
+        self.n_yielding += not facts.n_yielded
         if facts.is_dispatched:  # its parts are computed, on all ranks, and never the whole batch
-            self.handed.append(Fetched(None, facts.epoch, numbers, data))
+            self.handed.append(Fetched(None, facts, numbers, data))
         else:
             # A strong reference would keep the iterator, and the threads of its workers, for too
             # long.
-            self._note_fetched(Fetched(weakref.ref(iterator), facts.epoch, numbers, data))
+            self._note_fetched(Fetched(weakref.ref(iterator), facts, numbers, data))
 
     def _note_fetched(self, fetched: Fetched) -> None:
         """Add a batch to the recent ones, which a forward takes by its tensors. The oldest of them
         then waits for a forward that has its token ids.
         """
         self.recent.append(fetched)
-        oldest = self.recent.popleft() if len(self.recent) > _RECENT else None
+        most_recent = _RECENT_IN_DRY_RUN if self._keeps_batches else _RECENT
+        oldest = self.recent.popleft() if len(self.recent) > most_recent else None
         # In a dry run no batch is taken by its tensors: each waits from the beginning.
         new_waiting = fetched if self._keeps_batches else oldest
         if new_waiting is not None:
@@ -135,15 +149,15 @@ class Loaders:
         if hasattr(iterator, "__dict__"):
             self._facts_of(iterator).is_dispatched = True
 
-    def yield_noted(self, parts: Any) -> Any:
+    def yield_noted(self, parts: Any, loader: Any) -> Any:
         """Return a generator of the parts of a dispatcher's batches that this rank computes, which
         notes each part when it yields it.
         """
-        epoch = next(self._epochs)
+        facts = self._new_facts(loader.dataset, loader)
 
         def parts_noted() -> Any:
             for data in parts:
-                self._note_fetched(Fetched(reference, epoch, None, data))
+                self._note_fetched(Fetched(reference, facts, None, data))
                 yield data
 
         generator = parts_noted()
@@ -154,8 +168,15 @@ class Loaders:
     def _facts_of(self, iterator: Any) -> _IteratorFacts:
         facts: _IteratorFacts | None = iterator.__dict__.get(_FACTS)
         if facts is None:
-            facts = iterator.__dict__[_FACTS] = _IteratorFacts(next(self._epochs))
+            data_set, sampler = (getattr(iterator, n, None) for n in ("_dataset", "_index_sampler"))
+            facts = iterator.__dict__[_FACTS] = self._new_facts(data_set, sampler)
         return facts
+
+    def _new_facts(self, data_set: Any, loader: Any) -> _IteratorFacts:
+        """Return facts of a new iterator. `loader` is what stays the same in each of its epochs."""
+        numbers = self._data_sets.number_of(data_set), self._loaders.number_of(loader)
+        self.newest_epoch += 1
+        return _IteratorFacts((self.newest_epoch, *numbers))
 
     def take_with_tensors(self, tensors: list[Any]) -> Fetched | None:
         """Return the recent batch that holds one of a forward's tensors, and forget it; None if no
@@ -169,17 +190,21 @@ class Loaders:
         for fetched in self.recent:
             if fetched.holds(tensors):
                 self.recent.remove(fetched)
+                self._trained.add(fetched.epoch)
                 fetched.data = None  # its forward has the tensors: here only its numbers are needed
                 return fetched
         return None
 
-    def take_with_ids(self, computed: ReadBatch, last: Fetched | None) -> Fetched | None:
+    def take_with_ids(
+        self, computed: ReadBatch, last: Fetched | None, newest_epoch: int
+    ) -> Fetched | None:
         """Return the waiting batch that has the token ids of a computed one, and forget it; None if
         no waiting batch has.
 
         Args:
             computed: what was computed.
             last: the loader's batch that was computed before it; None for the first.
+            newest_epoch: the number of the newest iterator when it was computed.
         """
         if computed.ids is None:
             return None
@@ -188,20 +213,32 @@ class Loaders:
         while self.recent and not self._keeps_batches:
             self._put_waiting(self.recent.popleft())
         key = fingerprint(computed.ids)
-        same_ids = self._waiting.get(key)
+        # Batches are read a while after they are computed: a later epoch may have begun.
+        waiting = self._waiting.get(key, [])
+        same_ids = [each for each in waiting if each.epoch <= newest_epoch]
         if not same_ids:
             return None
-        # An evaluation on the training data hands out the same batches: the one from the iterator
-        # of the last batch is trained, or else the newest.
-        taken = same_ids[-1]
-        if last is not None:
-            taken = next((each for each in same_ids if each.epoch == last.epoch), taken)
-        same_ids.remove(taken)
-        if not same_ids:
+        # An evaluation on the training data hands out the same batches; its iterator is gone when
+        # it ends. The batch that is trained is of the iterator of the last, or else of any that
+        # was trained, or else of the newest.
+        epoch = None if last is None else last.epoch
+        taken = max(
+            same_ids,
+            key=lambda each: (
+                each.iterator() is not None,
+                each.epoch == epoch,
+                each.epoch in self._trained,
+                each.epoch,
+                -each.place,
+            ),
+        )
+        self._trained.add(taken.epoch)
+        waiting.remove(taken)
+        if not waiting:
             del self._waiting[key]
         return taken
 
-    def read_uncomputed(self, last: Fetched, computed: list[Fetched]) -> Iterator[Fetched]:
+    def read_uncomputed(self, last: Fetched, computed: Container[Fetched]) -> Iterator[Fetched]:
         """Yield the batches of an epoch that are not computed yet, as a dry run reads them.
 
         Args:
@@ -230,14 +267,37 @@ class _IteratorFacts:
     """What is known of an iterator of a loader.
 
     Attributes:
-        epoch: its number.
+        source: its number, and those of its data set and loader.
+        n_yielded: how many batches it has yielded.
         is_dispatched: whether accelerate's dispatcher cuts what it yields.
         asked: the sample numbers of batches that were asked for and not yielded yet.
     """
 
-    def __init__(self, epoch: int) -> None:
-        self.epoch, self.is_dispatched = epoch, False
+    def __init__(self, source: tuple[int, int, int]) -> None:
+        self.source, self.n_yielded, self.is_dispatched = source, 0, False
         self.asked: collections.deque[list[int] | None] = collections.deque()
+
+
+class _Numbering:
+    """Numbers of objects, as long as they live: Python may give a later one the same `id`."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[int, Any]] = {}
+        self._numbers = itertools.count()
+
+    def number_of(self, value: Any) -> int:
+        """Return the number of an object, a new one where it was not seen before."""
+        # A list has no weak references: another with this `id` has other items.
+        first_item = id(value[0]) if type(value) in (list, tuple) and value else None
+        key = id(value), first_item
+        number, reference = self._known.get(key, (None, None))
+        if number is None or (reference is not None and reference() is not value):
+            number = next(self._numbers)
+            try:
+                self._known[key] = number, weakref.ref(value)
+            except TypeError:
+                self._known[key] = number, None
+        return number
 
 
 def _numbers(index: Any) -> list[int] | None:

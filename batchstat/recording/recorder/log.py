@@ -74,8 +74,9 @@ class Log:
             return
         rank, world_size = ranks()
         # With the host, since nodes may share the folder, and processes of two may have one id.
-        name = "%05d-%s-%d.jsonl" % (rank, socket.gethostname(), os.getpid())
-        self.path = os.path.join(self.folder, name)
+        # With the time, since a program that replaces another by `os.execv` keeps its process id.
+        started = rank, socket.gethostname(), os.getpid(), time.time_ns()
+        self.path = os.path.join(self.folder, "%05d-%s-%d-%d.jsonl" % started)
         self._file = os.open(self.path, _FLAGS, 0o600)
         self._process, self.start = os.getpid(), time.perf_counter()
         torch = sys.modules["torch"]

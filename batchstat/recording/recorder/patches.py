@@ -79,7 +79,7 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
     _patch_optimizers(torch, recorder, patches)
     _patch_scaler(torch, recorder, patches)
     patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
-    forwards.is_busy = False
+    forwards.record(True)
 
 
 def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
@@ -197,7 +197,7 @@ def patch_dispatcher(module: Any, recorder: Recorder, patches: Patches) -> None:
 
     # Yields the parts of this rank.
     def begin(original: Any, self: Any) -> Any:
-        return recorder.loaders.yield_noted(original(self))
+        return recorder.loaders.yield_noted(original(self), self)
 
     patches.wrap(module.DataLoaderDispatcher, "_fetch_batches", fetch)
     patches.wrap(module.DataLoaderDispatcher, "__iter__", begin)

@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
-from collections.abc import Iterator
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .arguments import Digests, is_stream
+from .arguments import Digests, fingerprint, is_stream
 from .devices import Moment
+from .dry_run import DryRun
 from .forwards import Forward, Forwards
 from .lines import part_of
 from .loaders import Fetched, Loaders
@@ -28,7 +33,7 @@ _MOST_SECONDS = 0.25
 between the work of training, which fills the caches of the processor.
 """
 _MOST_QUEUED = 256  # batches and ends of steps that may wait, however short the wait is
-_MOST_READ = 100_000  # batches that a dry run reads at most: a sampler may draw without an end
+_MOST_CAUGHT = 8  # how often a command may catch its planned end before its process is ended
 _STEPS_COMPUTED_IN_DRY_RUN = 3
 """Steps that a dry run lets a loop compute. From them it learns how the loop hands batches to its
 model; the rest of the epoch is only read. A Trainer of transformers computes none.
@@ -55,9 +60,8 @@ class Recorder:
         self._digests = Digests(orders.key)
         self.loaders = Loaders(keeps_batches=orders.is_dry)
         self.forwards = Forwards(self.loaders)
-        # Backwards that run now (one inside another with gradient checkpointing), and calls of
-        # `step` of any optimizer.
-        self.backward_depth = self.optimizer_steps = 0
+        self._lock = threading.RLock()  # several threads may train
+        self.optimizer_steps = 0  # calls of `step` of any optimizer
         # Steps that ended, batches since then, and batches of all steps.
         self.steps = self.batches_in_step = self._batches_in_all = 0
         # Returns the Trainer that trains (a weak reference); None before one trains.
@@ -65,15 +69,16 @@ class Recorder:
         self.is_step_counted = False  # whether it counts the trained tokens of its step
         # Whether the recorder ended the command, as it was to do; whether the last line is written.
         self.is_planned = self.is_closed = False
+        # Whether the process may be ended, as that of a command may, but not one with a notebook;
+        # how often the command was ended, and its exit code then.
+        self.may_exit, self._n_stops, self._code = False, 0, 0
         # How the command ended; why a dry run read less than an epoch, or "".
         self.why_ended, self.why_partly = "the command ended", ""
         # The loader's batch, and the model, that were computed last.
         self._last_fetched: Fetched | None = None
         self._last_model: Any = None
-        # In a dry run: the loader's batches that it saw computed, and whether several backwards
-        # compute one of them.
-        self._explained: list[Fetched] = []
-        self._is_batch_split = False
+        self._threads: set[int] = set()  # the numbers of the threads that train
+        self._dry_run = DryRun(self.loaders)
         self._written_at = 0.0  # when the queue was written last, by `perf_counter`
         # What is to be written: the forwards of a batch (none for the end of a step), the moments
         # at which it began and ended, and its line so far.
@@ -96,17 +101,26 @@ class Recorder:
 
         Forwards within it, which gradient checkpointing computes again, are not counted.
         """
-        was_busy, self.forwards.is_busy = self.forwards.is_busy, True
-        self.backward_depth += 1
+        if self.forwards.stop_again is not None:
+            self.forwards.stop_again()
+        backwards, thread = self.forwards.backwards, threading.get_ident()
+        depth, was_inside = backwards.get(thread, 0), self.forwards.enter()
+        backwards[thread] = depth + 1
         steps_before = self.optimizer_steps
         try:
             return original(*args, **kwargs)
         finally:
-            self.backward_depth -= 1
-            self.forwards.is_busy = was_busy or self.forwards.has_failed  # a failure lasts
-            if not self.backward_depth:  # the outermost one: all gradients have come
+            backwards[thread] = depth
+            self.forwards.leave(was_inside)
+            if not depth:  # the outermost one: all gradients have come
+                del backwards[thread]
                 self.forwards.wake()
                 self.safely(self._after_backward, self.optimizer_steps > steps_before)
+
+    @property
+    def backward_depth(self) -> bool:
+        """Whether a backward runs in this thread, or torch computes its gradients here."""
+        return self.forwards.is_in_backward
 
     def _after_backward(self, has_stepped: bool) -> None:
         self.note_batch(self.forwards.take_trained())
@@ -135,10 +149,13 @@ class Recorder:
 
     def safely(self, function: Any, *args: Any, **kwargs: Any) -> None:
         """Call a function of the recorder from inside the command, which must go on if it fails."""
+        if self.forwards.stop_again is not None:
+            self.forwards.stop_again()
         if self.forwards.has_failed:
             return
         try:
-            function(*args, **kwargs)
+            with self._lock:
+                function(*args, **kwargs)
         except Exception as error:
             self.forwards.fail(error)
             if self.orders.is_dry:
@@ -166,6 +183,7 @@ class Recorder:
         self.batches_in_step += 1
         self._batches_in_all += 1
         self._last_model = forwards[0].model
+        self._threads.add(forwards[0].thread)
         self._queue.append((forwards, moments, line))
 
     def end_step(self, by: str, skipped: bool = False) -> None:
@@ -237,6 +255,7 @@ class Recorder:
 
     def forget(self) -> None:
         """Forget the batches of the process that this one was forked from, which writes them."""
+        self._lock = threading.RLock()  # another thread may have held it
         self._queue.clear()
         self.forwards.forget()
         self.steps = self.batches_in_step = self.optimizer_steps = self._batches_in_all = 0
@@ -249,62 +268,55 @@ class Recorder:
         epoch.
         """
         all_parts: list[ReadBatch] = []
-        # For each part, the sample numbers of its rows; None where they are not known.
-        numbers: list[Any] = []
-        known: list[Fetched] = []  # the loader's batches that were computed
+        # For each part, the loader's batch that it is of; None where that is not known.
+        fetched_of_parts: list[Fetched | None] = []
+        views: dict[Any, Fetched | None] = {}  # several forwards may compute one batch
         for parts, forward in computed:
-            fetched = forward.fetched or self.loaders.take_with_ids(parts[0], self._last_fetched)
-            if fetched is not None:
-                known.append(fetched)
+            ids = parts[0].ids
+            key = None if ids is None or len(computed) < 2 else fingerprint(ids)
+            fetched = forward.fetched or views.get(key)
+            fetched = fetched or self.loaders.take_with_ids(
+                parts[0], self._last_fetched, forward.newest_epoch
+            )
+            if key is not None:
+                views[key] = fetched
             all_parts += parts
-            numbers += [None if fetched is None else fetched.numbers] * len(parts)
-        # The other forwards of this backward compute other views of the only loader's batch.
-        n_samples = len(known[0].numbers or [0]) if len(known) == 1 else 0
-        if n_samples and not any(part.rows % n_samples for part in all_parts):
-            numbers = [known[0].numbers] * len(all_parts)
-            line["one"] = 1
+            fetched_of_parts += [fetched] * len(parts)
         if self.orders.is_dry and self.trainer is None:
-            self._learn(computed, known)
-        if known:
-            self._last_fetched = known[-1]
-            line["epoch"] = known[-1].epoch
-            iterator = known[-1].iterator and known[-1].iterator()
+            known = list(filter(None, fetched_of_parts))
+            explained = self._dry_run.learn(line["s"], computed, known, self._last_fetched)
+            if explained is not None:
+                fetched_of_parts = [explained] * len(all_parts)
+        self._last_fetched = next(filter(None, reversed(fetched_of_parts)), self._last_fetched)
+        batches = set(filter(None, fetched_of_parts))
+        if len(batches) == 1:
+            (fetched,) = batches
+            # The other forwards of this backward compute other views of the only loader's batch.
+            n_samples = len(fetched.numbers or [0])
+            if n_samples and not any(part.rows % n_samples for part in all_parts):
+                fetched_of_parts = [fetched] * len(all_parts)
+                line["one"] = 1
+            iterator = fetched.iterator and fetched.iterator()
             if is_stream(getattr(iterator, "_dataset", None)):
                 line["stream"] = True
-        self._add_parts(line, all_parts, numbers)
+        self._add_parts(line, all_parts, fetched_of_parts)
 
-    def _add_parts(self, line: dict[str, Any], parts: list[ReadBatch], numbers: list[Any]) -> None:
-        """Add parts to a line, with their sample numbers; with digests where one is unknown."""
+    def _add_parts(
+        self, line: dict[str, Any], parts: list[ReadBatch], fetched: Sequence[Fetched | None]
+    ) -> None:
+        """Add parts to a line, with the loader's batch of each: the iterator, and the sample
+        numbers; with digests where one is unknown.
+        """
         line["parts"] = [part_of(part) for part in parts]
-        if all(numbers_of_part is not None for numbers_of_part in numbers):
+        known = [each for each in fetched if each is not None]
+        if known:
+            line["epoch"] = known[-1].epoch
+            line["sources"] = [None if each is None else each.source for each in fetched]
+        numbers = [each.numbers for each in known]
+        if len(known) == len(fetched) and None not in numbers:
             line["numbers"] = numbers
         else:
             line["digests"] = [self._digests.of(part) for part in parts]
-
-    def _learn(self, computed: list[tuple[list[ReadBatch], Forward]], known: list[Fetched]) -> None:
-        """In a dry run, learn from a computed batch how the loop hands a loader's batch to its
-        model, so that the rest of the epoch can be read without computing it.
-        """
-        parts_and_arrays = [(parts, forward.arrays) for parts, forward in computed]
-        # First a batch that has the same token ids; else, newest first, any recent one of which the
-        # model was given a part, such as all tokens but the last.
-        for fetched in [*known, *reversed(self.loaders.recent)]:
-            if self.loaders.handing.learn(parts_and_arrays, fetched.arrays):
-                # Where it was explained before, each of several backwards computes a part of it.
-                self._is_batch_split |= fetched in self._explained
-                self._explained.append(fetched)
-                _, first_forward = computed[0]
-                self._last_fetched, self._last_model = fetched, first_forward.model
-                return
-
-    def _write_uncomputed(self, fetched: Fetched) -> None:
-        """Write a batch that a dry run read out of a loader and did not compute."""
-        parts = self.loaders.handing.read(fetched.arrays, self._last_model)
-        if not parts:
-            return
-        line: dict[str, Any] = {"k": "rest", "epoch": fetched.epoch, "one": 1}
-        self._add_parts(line, parts, [fetched.numbers for _ in parts])
-        self.log.write([line])
 
     # --- ends ------------------------------------------------------------------------------------
     def read_rest(self) -> str:
@@ -313,31 +325,33 @@ class Recorder:
         Returns:
             Why less than the rest was read; empty if all of it was.
         """
-        self.forwards.is_busy = True  # what a collate function calls is not training
+        self.forwards.record(False)  # what a collate function calls is not training
         self.write_arrived(wait=True)
-        if self._last_fetched is None or not self.loaders.handing.is_known:
-            return "how the loop makes its batches was not seen"
-        if self._is_batch_split:
-            return "several backwards compute one batch of its loader"
-        most_batches = _MOST_READ
-        if self.orders.steps:  # each with as many batches as the computed steps had
-            most_batches = self.orders.steps * self._batches_in_all // self.steps
-        batches_read = self._batches_in_all  # the batches that were computed count as read
-        for fetched in self.loaders.read_uncomputed(self._last_fetched, self._explained):
-            if batches_read >= most_batches:
-                break
-            self._write_uncomputed(fetched)
-            batches_read += 1
+        for fetched, parts in self._dry_run.rest(self.orders.steps):
+            if parts:
+                line: dict[str, Any] = {"k": "rest", "one": 1}
+                self._add_parts(line, parts, [fetched] * len(parts))
+                self.log.write([line])
         self.log.write(self._handed_lines())
-        if batches_read == _MOST_READ:
-            return "%d batches were read, and the loader had more" % batches_read
-        return ""
+        return self._dry_run.why_less
 
     def stop(self, why: str, code: int = 0) -> None:
-        """End the command by raising `Stopped`: a code of 0 says that this was planned."""
-        self.forwards.is_busy = True
-        self.why_ended, self.is_planned = why, not code
+        """End the command by raising `Stopped`: a code of 0 says that this was planned. Whatever it
+        calls of torch afterwards ends it again, as a bare `except:` of a loop may go on.
+        """
+        self.forwards.record(True)
+        self.why_ended, self.is_planned, self._code = why, not code, code
+        self.forwards.stop_again = self._stop_again
         raise Stopped(code)
+
+    def _stop_again(self) -> None:
+        self._n_stops += 1
+        if self.may_exit and self._n_stops > _MOST_CAUGHT:  # such as of `while True: try: …`
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):  # closed, or None
+                    stream.flush()
+            os._exit(self._code)  # which closes the recording
+        raise Stopped(self._code)
 
     def close(self) -> None:
         """Write what is left and the last line, once: `atexit` and `os._exit` may both call it."""
@@ -360,7 +374,7 @@ class Recorder:
                 waiting = len(forwards.pending)
                 self.log.note_process("nothing", unused=forwards.unused, waiting=waiting)
             return
-        self.forwards.is_busy = True
+        self.forwards.record(False)
         # Without an optimizer zero_grad ends a step, and none comes after the last one.
         if self.batches_in_step and not self.optimizer_steps:
             line: dict[str, Any] = {"k": "step", "s": self.steps}
@@ -372,4 +386,8 @@ class Recorder:
                 line["planned"] = 1
             if self.why_partly:
                 line["partly"] = self.why_partly
+            if self.loaders.n_yielding == 1:
+                line["once"] = 1
+            if len(self._threads) > 1:
+                line["threads"] = len(self._threads)
             self.log.write([line])

@@ -32,6 +32,7 @@ def watch() -> None:
     `inject/sitecustomize.py` calls it when Python starts, before the command's own code.
     """
     recorder, patches = Recorder(Orders.of_environment()), Patches()
+    recorder.may_exit = True
     recorder.log.note_process("started")
 
     def on_torch(module: Any) -> None:

@@ -30,8 +30,14 @@ def run_source(run: RunFacts) -> Iterator[Line]:
     # `ranks` were recorded of `world_size`: a recording may lack some of the run.
     facts.append(all_ranks if run.ranks == run.world_size else f"{run.ranks:,} of {all_ranks}")
     facts.append(f"{counted(run.steps, 'step')} recorded")
+    if (run.epochs or 0) > 1:
+        facts.append(f"shown: the first of {run.epochs:,} epochs")
     if run.is_dry:
         scope = ", of the first train() alone" if run.trainer else ""
+        if not run.trainer and run.steps > run.computed_steps:
+            scope = (
+                ", the rest of that loader read; whether the loop goes on to another was not seen"
+            )
         facts.append(f"dry run: {run.computed_steps:,} computed{scope}")
     yield Line("run", " · ".join(facts))
     if run.python:

@@ -10,7 +10,7 @@ from batchstat.findings import Finding
 from batchstat.planning.strategies.registry import names_strategy
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recorded_times import times_of
-from batchstat.recording.recording import Recording
+from batchstat.recording.recording import RecordedRank, Recording
 from batchstat.recording.run_facts import run_facts
 from batchstat.recording.trainer_object import TrainerObject, trainer_of
 from batchstat.simulation.meters.token_weights import UNKNOWN
@@ -61,7 +61,7 @@ def observe_recording(recording: Recording) -> Observed:
         settings=settings,
         trainer=trainer,
         warnings=tuple(_warnings(recording, batches)),
-        run=run_facts(recording),
+        run=run_facts(recording, batches.epochs),
         is_stream=any(batch.is_stream for rank in recording.ranks for batch in rank.batches)
         or (trainer is not None and trainer.stream),
         times=times_of(recording),
@@ -114,11 +114,7 @@ def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Findin
         )
     if first.why_partly:
         yield Finding("recording/part-of-epoch", f"this is less than an epoch: {first.why_partly}")
-    if batches.epochs > 1:
-        yield Finding(
-            "recording/several-epochs",
-            f"{batches.epochs:,} epochs were recorded: this is the first",
-        )
+    yield from _epoch_warnings(first, batches)
     rows = len(batches.collated.samples.lengths)
     if batches.draws_again:
         yield Finding(
@@ -130,6 +126,30 @@ def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Findin
             "recording/unnumbered",
             f"which samples these are is not known: what would help is an estimate from "
             f"{rows:,} recorded rows",
+        )
+
+
+def _epoch_warnings(first: RecordedRank, batches: RecordedBatches) -> Iterator[Finding]:
+    """Yield warnings about what an epoch is in a run."""
+    if batches.epochs is None:
+        yield Finding(
+            "recording/unknown-epochs",
+            "where an epoch ends is not known: all that was recorded counts as one",
+        )
+    elif batches.epochs > 1:
+        yield Finding(
+            "recording/several-epochs",
+            f"{batches.epochs:,} epochs were recorded: this is the first",
+        )
+    if batches.data_sets > 1:
+        yield Finding(
+            "recording/several-loaders",
+            f"loaders of {batches.data_sets:,} data sets: an epoch has each of them once",
+        )
+    if first.threads > 1:
+        yield Finding(
+            "recording/several-threads",
+            f"{first.threads:,} threads trained: which batches make a step is not known",
         )
 
 

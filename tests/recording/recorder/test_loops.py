@@ -1,5 +1,6 @@
 """Loops of torch in many forms, each against what it really computes."""
 
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -355,3 +356,144 @@ def test_modules_before_training_do_not_end_recording(tmp_path, monkeypatch):
         train(Model(), loader())
 
     assert real(recorded(tmp_path / "run", loop)) == LENGTHS
+
+
+CUTS: dict[str, Callable[[Any, int], int]] = {
+    "whole": lambda ids, _: ids.shape[1],
+    "all but the last": lambda ids, _: ids.shape[1] - 1,
+    "to a width": lambda ids, number: min(ids.shape[1], number),
+    "to the longest": lambda ids, _: int((ids != 0).sum(1).max()),
+}
+
+
+@dataclass
+class AnyLoop:
+    """A loop that is drawn from a seed, and what it computes by its own count: (epoch, data set,
+    rows, width, real tokens) of each batch.
+    """
+
+    seed: int
+    cut: str
+    skips: bool
+    kind: str  # "one", "zip", "sequence" or "tokens"
+    epochs: int
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        lengths = np.sort(rng.integers(2, 30, size=36))[:: int(rng.choice([-1, 1]))]
+        self.rows = [torch.tensor(rng.integers(1, 50, size=n)) for n in lengths]
+        self.number, self.width = int(rng.integers(3, 20)), int(rng.choice([0, 32]))
+        self.computed: list[tuple[int, int, int, int, int]] = []
+        self.steps: list[int] = []  # how many batches were computed when each step ended
+
+    def loader(self, rows: list[Any]) -> Any:
+        def collate(given: list[Any]) -> Any:
+            ids = padded(given)
+            return nn.functional.pad(ids, (0, max(0, self.width - ids.shape[1])))
+
+        return torch.utils.data.DataLoader(rows, 3, collate_fn=collate)
+
+    def run(self) -> None:
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loaders = [self.loader(self.rows)]
+        if self.kind in ("zip", "sequence"):
+            loaders = [self.loader(self.rows[:18]), self.loader(self.rows[18:])]
+        tokens = 0
+        for epoch in range(self.epochs):
+            batches: Any = ((place, ids) for place, each in enumerate(loaders) for ids in each)
+            if self.kind == "zip":
+                batches = (each for pair in zip(*loaders, strict=True) for each in enumerate(pair))
+            for number, (data, whole) in enumerate(batches):
+                if self.skips and number % 2:
+                    continue
+                ids = whole[:, : CUTS[self.cut](whole, self.number)]
+                model(ids).sum().backward()
+                real = int((ids != 0).sum())
+                self.computed.append((epoch, data, len(ids), ids.shape[1], real))
+                tokens += real
+                if self.kind != "tokens" or tokens > 100:
+                    tokens = 0
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    self.steps.append(len(self.computed))
+
+
+def totals(computed: list[tuple[int, int, int, int, int]]) -> tuple[int, int, int]:
+    rows = sum(each[2] * each[3] for each in computed)
+    return len(computed), sum(each[4] for each in computed), rows
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_a_loop_is_whole_or_said_not_to_be(seed, tmp_path):
+    """In full and dry, against the loop's own count."""
+    rng = np.random.default_rng(seed)
+    kinds = ["one", "one", "zip", "sequence", "tokens"]
+    drawn = str(rng.choice(list(CUTS))), bool(rng.random() < 0.25), str(rng.choice(kinds))
+    loop = AnyLoop(seed, *drawn, epochs=int(rng.integers(1, 3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with batchstat.record(tmp_path / "full") as full:
+            loop.run()
+        counts, ids = full.report.simulation.row.counts, {each.id for each in full.report.warnings}
+        found = counts.batches, counts.real_tokens, counts.total_tokens
+        epoch = [each for each in loop.computed if each[0] == 0]
+        if "recording/unknown-epochs" in ids:
+            assert loop.cut != "whole"
+            assert found == totals(loop.computed)
+        else:
+            assert found == totals(epoch)
+            assert ("recording/several-epochs" in ids) == (loop.epochs > 1)
+        assert "recording/drawn-again" not in ids
+
+        dry = AnyLoop(seed, *drawn, epochs=loop.epochs)
+        with batchstat.record(tmp_path / "dry", dry_run=True) as run:
+            dry.run()
+    counts, ids = run.report.simulation.row.counts, {each.id for each in run.report.warnings}
+    found = counts.batches, counts.real_tokens, counts.total_tokens
+    per_step = np.diff([0, *dry.steps])
+    if "recording/part-of-epoch" in ids:
+        assert found == totals(dry.computed)
+        ambiguous = loop.cut == "to the longest"
+        assert loop.skips or loop.kind == "zip" or len(set(per_step)) > 1 or ambiguous
+    else:
+        # A loader after this one was not seen, nor a width beyond which batches are cut.
+        expected = [each for each in epoch if loop.kind != "sequence" or each[1] == 0]
+        widest = max(each[3] for each in dry.computed)
+        assert found == totals(expected) or (loop.cut == "to a width" and widest < loop.number)
+
+
+def test_a_thread_that_infers_does_not_hide_the_training(tmp_path):
+    ended = threading.Event()
+    other, big = Model(), torch.ones(3, 40, dtype=torch.long)
+
+    def infer() -> None:
+        with torch.no_grad():
+            while not ended.is_set():
+                other(big)
+
+    def loop() -> None:
+        thread = threading.Thread(target=infer)
+        thread.start()
+        train(Model(), loader())
+        ended.set()
+        thread.join()
+
+    found = recorded(tmp_path / "run", loop)
+    assert (real(found), widths(found)) == (LENGTHS, OWN_WIDTHS)
+
+
+def test_threads_that_train_are_said_to(tmp_path):
+    def loop() -> None:
+        threads = [threading.Thread(target=train, args=(Model(), loader())) for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with batchstat.record(tmp_path / "run") as run:
+            loop()
+    assert sorted(real(run.recording)) == sorted(LENGTHS * 2)
+    assert any("2 threads trained" in each.message for each in run.report.warnings)

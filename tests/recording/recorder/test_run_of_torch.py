@@ -105,6 +105,39 @@ def test_the_rest_of_an_epoch_is_read_in_a_dry_run(tmp_path, recorded):
     assert facts["python"] == sys.executable
 
 
+SWALLOWED = """
+import torch
+net = torch.nn.Sequential(torch.nn.Embedding(50, 4, padding_idx=0), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+batches = torch.utils.data.DataLoader(torch.ones(60, 5, dtype=torch.long), 3)
+while True:
+    try:
+        for ids in batches:
+            net(ids).sum().backward(); optimizer.step(); optimizer.zero_grad()
+            print("TRAINED", flush=True)
+    except BaseException:
+        print("CAUGHT")
+"""
+
+
+@pytest.mark.parametrize(("options", "steps"), [(("--dry-run",), 20), (("--steps", "2"), 2)])
+def test_a_planned_end_cannot_be_caught(tmp_path, recorded, options, steps):
+    ended = recorded(tmp_path, SWALLOWED, *options)
+    assert ended.returncode == 0
+    assert ended.stdout.count("TRAINED") < 3
+    assert "CAUGHT" in ended.stdout
+    assert steps_in(tmp_path) == steps
+
+
+def test_a_program_that_replaces_itself_has_a_recording_of_its_own(tmp_path, recorded):
+    again = "{train}\n    if place == 3 and not sys.argv[1:]: "
+    again += "os.execv(sys.executable, [sys.executable, 'train.py', 'again'])"
+    ended = recorded(tmp_path, LOOP.format(body=again.format(train=TRAIN)))
+    assert (ended.returncode, ended.stdout) == (0, "DONE\n")
+    assert steps_in(tmp_path) == 20
+    assert "2 trainings recorded: this is the one with the most batches" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -1,0 +1,118 @@
+"""A dry run of a loop without a Trainer: its first steps are computed, and the rest of the epoch is
+read as these show.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import Any
+
+from .forwards import Forward
+from .handing import Handing
+from .loaders import Fetched, Loaders
+from .read_batches import ReadBatch
+
+_MOST_READ = 100_000  # batches that are read at most: a sampler may draw without an end
+
+
+class DryRun:
+    """What the computed steps show of a loop.
+
+    Attributes:
+        why_less: why less than an epoch was read; empty if all of it was.
+    """
+
+    def __init__(self, loaders: Loaders) -> None:
+        """Begin without a batch."""
+        self.why_less = ""
+        self._loaders, self._handing = loaders, Handing()
+        self._model: Any = None
+        # The loader's batches that were computed, in their sequence; whether several backwards
+        # compute one of them; how many batches each step computed.
+        self._computed: dict[Fetched, None] = {}
+        self._is_split = False
+        self._batches_of_steps: collections.Counter[int] = collections.Counter()
+
+    def learn(
+        self,
+        step: int,
+        computed: list[tuple[list[ReadBatch], Forward]],
+        known: list[Fetched],
+        last: Fetched | None,
+    ) -> Fetched | None:
+        """Learn from the forwards of a batch how the loop hands a loader's batch to its model.
+
+        Args:
+            step: the number of its step.
+            computed: what each forward computes.
+            known: the loader's batches that have the same token ids.
+            last: the loader's batch that was computed before.
+
+        Returns:
+            The loader's batch; None if none explains what was computed.
+        """
+        self._batches_of_steps[step] += 1
+        parts_and_arrays = [(parts, forward.arrays) for parts, forward in computed]
+        # Else a recent one of which the model was given a part, such as all tokens but the last: of
+        # the same iterator before those of others, such as an evaluation's, and not computed yet.
+        epoch = None if last is None else last.epoch
+        recent = sorted(
+            self._loaders.recent,
+            key=lambda each: (each in self._computed, each.epoch != epoch, -each.epoch),
+        )
+        for fetched in [*known, *recent]:
+            if self._handing.learn(parts_and_arrays, fetched.arrays):
+                self._is_split |= fetched in self._computed
+                self._computed[fetched] = None
+                self._model = computed[0][1].model
+                return fetched
+        return None
+
+    def rest(self, most_steps: int) -> Iterator[tuple[Fetched, list[ReadBatch]]]:
+        """Yield the other batches of the epoch, and what the loop would compute of each; as many as
+        so many steps have, all for 0.
+        """
+        batches = list(self._computed)
+        self.why_less = self._why_unseen(batches)
+        # Of several iterators, the first came to its end.
+        if self.why_less or batches[0].epoch != batches[-1].epoch:
+            return
+        rest = self._loaders.read_uncomputed(batches[-1], self._computed)
+        for number, fetched in enumerate(rest, len(batches)):
+            if number == len(batches):
+                self.why_less = self._why_open(batches)
+            if self.why_less or number == most_steps * max(self._batches_of_steps.values()) > 0:
+                return
+            parts = self._handing.read(fetched.arrays, self._model)
+            if number == _MOST_READ:
+                self.why_less = "%d batches were read, and the loader had more" % number
+            elif parts is None:
+                self.why_less = "the computed batches do not show how others are cut"
+            else:
+                yield fetched, parts
+
+    def _why_unseen(self, batches: list[Fetched]) -> str:
+        """Return why no epoch is seen in the computed batches; empty if one is."""
+        if self._is_split:
+            return "several backwards compute one batch of its loader"
+        if not batches or len(batches) < sum(self._batches_of_steps.values()):
+            return "how the loop makes its batches was not seen"
+        iterators = [each.epoch for each in batches]
+        # A loader that begins again has come to its end.
+        if iterators != sorted(iterators) or len({each.source[1:] for each in batches}) > 1:
+            return "batches of several loaders are computed, and it did not come to their ends"
+        return ""
+
+    def _why_open(self, batches: list[Fetched]) -> str:
+        """Return why the computed batches do not show how the others are; empty if they do."""
+        n_taken = max(each.place for each in batches) + 1
+        if n_taken > len(batches):
+            numbers = n_taken - len(batches), n_taken
+            return "%d of the first %d batches of its loader were not computed" % numbers
+        per_step = self._batches_of_steps.values()
+        if min(per_step) < max(per_step):
+            return "its steps have from %d to %d batches" % (min(per_step), max(per_step))
+        if not self._handing.settle(self._model):
+            return "how its batches come out of those of its loader was not seen"
+        return ""
