@@ -20,7 +20,7 @@ from batchstat.lengths.stats import distinct
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
-from batchstat.recording.recorder.arguments import WholeNumbers
+from batchstat.recording.recorder.arguments import WholeNumbers, as_rows
 from batchstat.recording.recorder.loaders import Loaders
 from batchstat.recording.recorder.patches import Patches, patch_loaders
 from batchstat.recording.recorder.read_batches import NOTHING, ReadBatch, single_samples
@@ -182,6 +182,9 @@ def as_collated(
     Raises:
         InputError: batches of several kinds, or one whose padding is unknown; not if recorded.
     """
+    for number, batch in enumerate(batches):
+        if batch.doubt:
+            raise InputError(f"{name}: batch {number}: {batch.doubt}")
     # Fills in what a single batch cannot tell, such as a padding token that nothing marks.
     settle(batches, has_decoder)
     for number, batch in enumerate(batches):
@@ -206,16 +209,24 @@ def as_collated(
                 f"{kind}",
                 "pass one kind at a time",
             )
-    return _as_plan(name, batches)
+    if not any(any(row) for batch in batches for row in batch.real or ()):
+        by = batches[0].padding_source
+        raise InputError(f"{name}: no real token: by {by} every token of every batch is padding")
+    return _as_plan(batches)
 
 
-def _as_arrays(batch: Any) -> Any:
-    """Return a batch in which lists of numbers, and lists of equally long lists, are arrays."""
+def _as_arrays(batch: Any, name: str = "") -> Any:
+    """Return a batch, or what is called `name` in one, in which lists of numbers, and lists of
+    equally long lists, are arrays, and arrays are rows.
+    """
+    if hasattr(batch, "dtype") and hasattr(batch, "ndim"):
+        rows = as_rows(batch, name)
+        return batch if rows is None else rows
     # A namedtuple, as torch's `default_collate` makes of samples that are namedtuples.
     if hasattr(batch, "_asdict"):
         batch = batch._asdict()
     if isinstance(batch, Mapping):
-        return {key: _as_arrays(value) for key, value in batch.items()}
+        return {key: _as_arrays(value, str(key)) for key, value in batch.items()}
     if not isinstance(batch, list | tuple) or not batch:
         return batch
     if isinstance(batch[0], int):  # such as the lengths of rows
@@ -227,7 +238,7 @@ def _as_arrays(batch: Any) -> Any:
     return [_as_arrays(each) for each in batch]  # arrays, rows of several lengths, or batches
 
 
-def _as_plan(name: str, read_batches: list[ReadBatch]) -> CollatedBatches:
+def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
     """Return the samples of batches, in their sequence, and the strategy that makes the batches."""
     # For each row, the real tokens of each of its samples.
     for batch in read_batches:
@@ -236,8 +247,6 @@ def _as_plan(name: str, read_batches: list[ReadBatch]) -> CollatedBatches:
             batch.trained = batch.trained and [[0], *batch.trained[1:]]
     rows = [row for batch in read_batches for row in batch.real or ()]
     lengths = np.array([length for row in rows for length in row], dtype=np.int64)
-    if not lengths.any():
-        raise InputError(f"{name}: no row has a real token")
     samples_per_row = np.array([len(row) for row in rows], dtype=np.int64)
     empty = [sum(not any(row) for row in batch.real or ()) for batch in read_batches]
     # Each entry of a row is a sample of its own, in the sequence of the batches.
@@ -252,7 +261,7 @@ def _as_plan(name: str, read_batches: list[ReadBatch]) -> CollatedBatches:
         batch_offsets=offsets_from_sizes(np.array([batch.rows for batch in read_batches])),
         widths=np.array([each.width for each in read_batches], dtype=np.int64),
         # Rows of several samples came with positions or offsets, by which attention is kept apart.
-        attends_within_samples=len(lengths) > len(rows),
+        attends_within_samples=bool((samples_per_row > 1).any()),
     )
     # (width,) of each batch, or the widths of its encoder and decoder.
     widths = [each.widths for each in read_batches]

@@ -21,8 +21,10 @@ _PART = {
     "ends": (..., [[int, int]]),
     "decoder": (..., None, [0]),
     "labelled": (..., [0]),
+    "labelled_real": (..., [0]),
     "carry": (..., 0),
     "straight": (..., bool),
+    "doubt": (..., str),
 }
 """What a forward computes, as `recorder.lines.part_of` writes it.
 
@@ -156,8 +158,10 @@ def _check_read(line: dict[str, Any]) -> None:
     for part in line["parts"]:
         real = part.get("n")
         rows = part.get("rows") if real is None else len(real)
-        lists_of_rows = filter(None, map(part.get, ("y", "decoder", "ends", "labelled")))
-        if not rows or any(len(numbers) != rows for numbers in lists_of_rows):
+        lists_of_rows = filter(None, map(part.get, ("y", "decoder", "labelled", "labelled_real")))
+        # Ends are those of an encoder and of a decoder one after the other.
+        n_ends = len(part.get("ends", ()))
+        if not rows or any(len(numbers) != rows for numbers in lists_of_rows) or n_ends % rows:
             raise ValueError("numbers of other rows")
         lengths, trained = nested(real or []), nested(part.get("y", []))
         if not _fits([0], [*chain.from_iterable(lengths + trained)]):

@@ -161,6 +161,72 @@ def test_an_encoder_and_a_decoder_are_both_counted():
     assert row.reading.widths.tolist() == [[3, 5], [3, 5]]
 
 
+@pytest.mark.parametrize("pad", [None, 3])
+def test_a_last_sample_of_equal_tokens_is_one(pad):
+    ids, labels = np.array([[7, 8, 5, 5]]), np.array([[7, 8, -100, -100]])
+    named = {"cu_seq_lens_q": np.array([0, 2, 4])}, {"position_ids": np.array([[0, 1, 0, 1]])}
+    for by in named:
+        batch = {"input_ids": ids, **by}
+        assert batchstat.measure([batch], pad_token_id=pad).counts.real_tokens == 4
+        assert batchstat.measure([batch], pad_token_id=5).counts.real_tokens == 2
+    # As axolotl pads, whose padding has positions and no labels.
+    assert batchstat.measure([batch | {"labels": labels}]).counts.real_tokens == 2
+
+
+def test_a_row_of_padding_alone_is_no_sample():
+    empty = np.zeros((1, 5), dtype=np.int64)
+    batches = []
+    for rows in ([[1, 2], [3]], [[4, 5, 6]]):
+        ids, mask = padded(rows, 5), mask_of(rows, 5)
+        made = {
+            "input_ids": np.concatenate([ids, empty]),
+            "attention_mask": np.concatenate([mask, empty]),
+        }
+        batches.append(
+            made | {"labels": np.where(made["attention_mask"] == 1, made["input_ids"], -100)}
+        )
+    row = batchstat.measure(batches, loss="token-sum")
+    counts = row.counts
+    assert (counts.samples, counts.rows, counts.real_tokens, counts.total_tokens) == (3, 5, 6, 25)
+    assert row.trained.tokens == 1 + 0 + 2
+    nothing = {"input_ids": empty + 7, "attention_mask": empty}
+    with pytest.raises(InputError, match="no real token: by attention_mask every token of every"):
+        batchstat.measure([nothing, nothing])
+
+
+def test_arrays_of_which_nothing_tells_the_token_ids_are_refused():
+    ids = padded([[5, 6, 7], [8], [9]])
+    with pytest.raises(
+        InputError, match="batch 0: `0` and `1` may be token ids, and nothing tells"
+    ):
+        batchstat.measure([(ids, ids[::-1])])
+    known = [(ids, np.roll(ids, -1, 1)), (mask_of([[1, 1, 1], [1], [1]]), ids), (ids, ids - 100)]
+    for batch in known:  # labels, a mask, labels that are ignored
+        assert batchstat.measure([batch], pad_token_id=0).counts.real_tokens == 5
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_masks_of_floats_and_rows_tokenized_one_by_one(kind):
+    rows = [[5, 6, 7], [8]]
+    for mask in (mask_of(rows).astype(kind), np.where(mask_of(rows) == 1, 0, -np.inf).astype(kind)):
+        batch = {"input_ids": padded(rows)[:, None], "attention_mask": mask[:, None]}
+        counts = batchstat.measure([batch]).counts
+        assert (counts.samples, counts.real_tokens, counts.total_tokens) == (2, 4, 6)
+
+
+@pytest.mark.parametrize("width", [4, 3])
+def test_labels_of_a_decoder_that_are_padding_are_that(width):
+    """Whether its labels are as wide as its ids or not."""
+    answers = padded([[1, 2, 9], [3, 9]], width)
+    batch = KINDS["a mask"]([[5, 6, 7], [8]])
+    row = batchstat.measure([batch | {"labels": answers}, both(2, 5)], loss="token-sum")
+    assert row.counts.real_tokens == 4 + 5 + 2 * 7
+    assert row.counts.total_tokens == 2 * (3 + width) + 2 * 7
+    assert row.reading.trained_padding == 2 * width - 5
+    ignored = padded([[1, 2, 0], [3, 0]], 4, pad=-100)  # 0 ends these texts
+    assert batchstat.measure([batch | {"labels": ignored}]).counts.real_tokens == 4 + 5
+
+
 def test_a_single_offset_delimits_no_sample():
     ids, pad = np.array([[5, 6, 7, 0]]), {"pad_token_id": 0}
     row = batchstat.measure([{"input_ids": ids, "cu_seqlens": np.array([0])}], **pad)

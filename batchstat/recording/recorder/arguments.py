@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .read_batches import ReadBatch
+from .read_batches import ReadBatch, is_whole
 
 MOST_DEPTH = 3  # levels of mappings and sequences, one in another, that are looked into
 
@@ -48,6 +48,26 @@ def arguments_by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     arguments = {names[i] if i < len(names) else "?%d" % i: value for i, value in enumerate(args)}
     arguments.update(kwargs)
     return arguments
+
+
+def forwards_around(module_class: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the modules whose `forward` is running, the innermost first, each with its arguments by
+    name.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "forward" and code.co_argcount:
+            n_named = code.co_argcount + code.co_kwonlyargcount
+            owner, *names = code.co_varnames[:n_named]
+            values = frame.f_locals
+            if isinstance(values.get(owner), module_class):
+                arguments = {name: values[name] for name in names}
+                if code.co_flags & inspect.CO_VARKEYWORDS:
+                    has_args = bool(code.co_flags & inspect.CO_VARARGS)
+                    arguments.update(values[code.co_varnames[n_named + has_args]])
+                yield values[owner], arguments
+        frame = frame.f_back
 
 
 def unwrapped(module: Any) -> Any:
@@ -118,34 +138,37 @@ def enters_graph(arguments: Mapping[str, Any]) -> bool:
 class WholeNumbers:
     """The tensors of whole numbers among arguments or in a batch: token ids, masks and labels."""
 
-    __slots__ = ("are_here", "nested", "tensors")
+    __slots__ = ("are_here", "hold_ids", "nested", "tensors")
 
     def __init__(self, value: Any) -> None:
         """Look for them in an argument, a mapping of arguments, or a batch."""
         self.tensors: list[Any] = []  # these tensors, one after the other
         # Whether all are in the memory of the processor, where they are read at once.
         self.are_here = True
+        # Whether any tensor has rows of numbers, as token ids have.
+        self.hold_ids = False
         # The argument or batch with these tensors alone, in dictionaries and lists; None where it
-        # has none.
+        # has none; each as `as_rows` returns it.
         self.nested = self._collected(value, depth=0)
 
-    def _collected(self, value: Any, depth: int) -> Any:
+    def _collected(self, value: Any, depth: int, name: str = "") -> Any:
         """Add the tensors of whole numbers in a value to `tensors`, and return the value with these
-        alone, as `nested` holds them; None if it has none.
+        alone, as `nested` holds them; None if it has none. `name` is its own.
         """
         if hasattr(value, "is_floating_point"):  # a tensor
-            # Pictures, hidden states and masks of pairs have more dimensions, or are floats.
-            if value.dim() > 2 or value.is_floating_point() or value.is_complex():
-                return None
-            self.tensors.append(value)
-            if not value.is_cpu:
-                self.are_here = False
-            return value
+            rows = as_rows(value, name)
+            if rows is not None:
+                self.tensors.append(value)
+                self.are_here &= bool(value.is_cpu)
+                self.hold_ids |= rows.ndim == 2 and is_whole(rows) and rows.numel() > 0
+            return rows
         if depth > MOST_DEPTH:
             return None
         by_key = values_by_name(value)
         if by_key is not None:
-            by_key = {key: self._collected(item, depth + 1) for key, item in by_key.items()}
+            by_key = {
+                key: self._collected(item, depth + 1, str(key)) for key, item in by_key.items()
+            }
             return {key: item for key, item in by_key.items() if item is not None} or None
         if isinstance(value, (list, tuple)):
             # None keeps the place of an item without whole numbers.
@@ -158,14 +181,29 @@ class WholeNumbers:
         return converted(self.nested, convert)
 
     @property
-    def hold_ids(self) -> bool:
-        """Whether any tensor has rows of numbers, as token ids have."""
-        return any(tensor.dim() == 2 and tensor.numel() for tensor in self.tensors)
-
-    @property
     def size(self) -> int:
         """The tokens that a forward computes: the numbers in its largest argument."""
-        return max((int(tensor.numel()) for tensor in self.tensors), default=0)
+        return max((int(each.numel()) for each in self.tensors if is_whole(each)), default=0)
+
+
+def as_rows(array: Any, name: str) -> Any:
+    """Return an array called `name` as rows of numbers; None where it is not of whole numbers, nor
+    a mask. Rows that were tokenized one by one, of (batch, 1, width), become (batch, width).
+    """
+    kind = str(array.dtype)
+    is_float = "float" in kind
+    if "complex" in kind or (is_float and ("mask" not in name or 0 in array.shape)):
+        return None
+    # Pictures, hidden states and masks of pairs have more dimensions, or are floats.
+    if array.ndim > 2:
+        if any(size != 1 for size in array.shape[1:-1]):
+            return None
+        array = array.reshape(array.shape[0], array.shape[-1])
+    if not is_float:
+        return array
+    # A mask that is added to scores has 0 for what is real, and less for padding; a padding mask
+    # likewise, or 1 for padding. Others have 1 for what is real.
+    return array != 0 if "padding" in name else array == array.max()
 
 
 def values_by_name(value: Any) -> Mapping[Any, Any] | None:
@@ -251,9 +289,12 @@ def split_digests(joined: str) -> list[str]:
 
 def fingerprint(ids: Any) -> int:
     """Return a number that tells batches of token ids apart, within this process alone: Python's
-    `hash` differs between processes.
+    `hash` differs between processes. Ids of (length, batch) have that of their rows.
     """
-    return hash((tuple(ids.shape), _bytes_of(ids)))
+    rows, width = ids.shape
+    if rows == width:  # the shape does not tell which of the two these are
+        return hash(min(_bytes_of(ids), _bytes_of(ids.T)))
+    return hash((rows * width, _bytes_of(ids.T if rows > width else ids)))
 
 
 def _bytes_of(ids: Any) -> bytes:

@@ -5,6 +5,7 @@ A forward is one call of a model with token ids, as `model(input_ids=...)`.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import threading
@@ -17,6 +18,7 @@ from .arguments import (
     arguments_by_name,
     as_array,
     enters_graph,
+    forwards_around,
     ranks_meet,
     unwrapped,
 )
@@ -24,6 +26,7 @@ from .devices import Clock, Copies, Moment, copied
 from .loaders import Fetched, Loaders
 from .read_batches import ReadBatch
 from .reading import read_parts
+from .token_ids import Inside
 
 _MOST_PENDING = 256
 """Forwards that wait for a gradient: more are those of an evaluation that builds graphs."""
@@ -47,7 +50,9 @@ class Model:
         self.is_of_rows = False  # whether a row has one output, as of a classifier
         # Whether it has an encoder and a decoder; None where it does not say.
         self.has_decoder = getattr(config, "is_encoder_decoder", None)
-        embeddings = [each for each in inner.modules() if "Embedding" in type(each).__name__]
+        modules = list(module.modules())
+        self.inside = Inside(modules)
+        embeddings = [each for each in modules if "Embedding" in type(each).__name__]
         self.takes_ids = bool(embeddings)  # whether it has an embedding, and so takes token ids
         # The id that pads, by its tokenizer, its configuration or its embedding; None where none of
         # them says it.
@@ -72,7 +77,7 @@ class Model:
         `pad_token_id`, which was seen in the loop, comes before that of the model.
         """
         used_pad_token_id = self.pad_token_id if pad_token_id is None else pad_token_id
-        parts = read_parts(arrays, used_pad_token_id, self.has_decoder)
+        parts = read_parts(arrays, used_pad_token_id, self.has_decoder, self.inside)
         self.mark(parts)
         return parts
 
@@ -116,8 +121,12 @@ class Forward:
         fetched: the batch of a loader that it computes; None where its tensors are no loader's.
     """
 
-    def __init__(self, model: Model, numbers: WholeNumbers, began: Moment) -> None:
-        """Copy the whole numbers of the arguments, or read them, before the loop changes them."""
+    def __init__(
+        self, model: Model, numbers: WholeNumbers, began: Moment, is_new: bool = False
+    ) -> None:
+        """Copy the whole numbers of the arguments, or read them, before the loop changes them. Of
+        an `is_new` forward it is seen only later which of them are token ids.
+        """
         self.model, self.began = model, began
         self.fetched: Fetched | None = None
         self.is_counted = self.came_back = self.is_watched = self.training = False
@@ -131,7 +140,9 @@ class Forward:
         self.arrays: Any = None
         if not numbers.are_here:  # copied while the training goes on
             self._copies = Copies(numbers)
-        elif numbers.size > _LARGEST_COPY:  # to copy them takes longer than to read them now
+        elif (
+            numbers.size > _LARGEST_COPY and not is_new
+        ):  # to copy them takes longer than to read them now
             self.arrays = numbers.converted(as_array)
             self._parts = model.read(self.arrays)
         else:  # `read` reads them when the forward is written, together with others
@@ -213,6 +224,13 @@ class Forwards:
         self.has_failed = self.is_resting = False
         self.clock = Clock()
         self.pad_token_id: Any = None
+        # What is seen inside the model of the last forward, if that is looked into; and the number
+        # of the thread in which it is running, or 0.
+        self._inside: Inside | None = None
+        self._looked_into = 0
+        # Classes whose `forward` a loop calls by itself, and what makes it tell of such calls.
+        self._seen_kinds: set[type] = set()
+        self.see_forward: Any = None
         # Not an attribute of the model, which a script may pickle.
         self._models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
 
@@ -226,13 +244,18 @@ class Forwards:
         torch = _torch()
         if self._is_off or _is_compiling(torch) or threading.get_ident() in self._busy:
             return original(module, *args, **kwargs)
+        if self._looked_into == threading.get_ident():
+            self._look(module, args, kwargs)
+            return original(module, *args, **kwargs)
         # On CUDA, torch computes gradients in threads of its own, in which gradient checkpointing
         # calls modules again. Replicas of DataParallel run in threads inside its forward.
         if self.is_in_backward or "_is_replica" in module.__dict__:
             return self._call_inside(original, module, args, kwargs)
         try:
-            arguments = arguments_by_name(module, args, kwargs)
-            numbers, forward = self._begin_forward(torch, module, arguments)
+            model, arguments = self._called(torch, module, args, kwargs)
+            numbers, forward = self._begin_forward(torch, model, arguments)
+            if model is not module:
+                self._look(module, args, kwargs)
         except Exception as error:  # the command must go on as it would without
             self.fail(error)
             return original(module, *args, **kwargs)
@@ -244,7 +267,14 @@ class Forwards:
                 self.is_resting = True
                 self.record(False)
             return original(module, *args, **kwargs)
-        output = self._call_inside(original, module, args, kwargs)
+        if model is not module or self._inside is None:
+            output = self._call_inside(original, module, args, kwargs)
+        else:  # the modules inside are parts of this forward, which are looked at
+            self._looked_into = threading.get_ident()
+            try:
+                output = original(module, *args, **kwargs)
+            finally:
+                self._looked_into = 0
         if forward is None:  # gradients are off: an evaluation, or a reference model
             self.unused[0] += 1
             self.unused[1] += numbers.size
@@ -287,6 +317,29 @@ class Forwards:
         task = getattr(_torch()._C, "_current_graph_task_id", None)  # new in torch 2
         return bool(self.backwards) and (task is None or task() != -1)
 
+    def _called(self, torch: Any, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the module whose forward begins, and its arguments by name: that which is called,
+        or one around it, whose `forward` the loop called by itself.
+        """
+        called = module, arguments_by_name(module, args, kwargs)
+        for owner, arguments in forwards_around(torch.nn.Module):
+            if type(owner) in self._seen_kinds:  # a part of a forward that was noted
+                self._look(module, args, kwargs)
+                return module, {}
+            if self._numbers_with_ids(torch, owner, arguments) is not None:
+                called = owner, arguments
+        if called[0] is not module:
+            self._seen_kinds.add(type(called[0]))
+            self.see_forward(type(called[0]))
+        return called
+
+    def _look(self, module: Any, args: Any, kwargs: Any) -> None:
+        """Note what a module inside a forward is given, if that is looked into."""
+        # A tensor of another library may have no memory or strides.
+        with contextlib.suppress(Exception):
+            if self._inside is not None:
+                self._inside.note(module, args, kwargs)
+
     def _watch_gradients(self, forward: Forward, module: Any, outputs: list[Any]) -> None:
         """Let a forward wait for a gradient, which comes back to its outputs if it is trained."""
         forward.is_watched = bool(outputs)
@@ -308,12 +361,19 @@ class Forwards:
         if self.labels is not None and "labels" not in arguments:
             arguments = {**arguments, "labels": self.labels}
         numbers = self._numbers_with_ids(torch, module, arguments)
+        if numbers is None:
+            return None, None
+        self._inside = None
         # Without gradients it is an evaluation, or the reference model of DPO.
-        if numbers is None or not torch.is_grad_enabled():
+        if not torch.is_grad_enabled():
             return numbers, None
         model = self.model_of(module)
         self.clock.note_device(numbers)
-        forward = Forward(model, numbers, self.clock.now())
+        # Several threads are not looked into: names tell which arguments are token ids.
+        is_new = not self._has_threads and model.inside.begin(numbers.nested)
+        if is_new:
+            self._inside = model.inside
+        forward = Forward(model, numbers, self.clock.now(), is_new)
         forward.newest_epoch = self.loaders.newest_epoch
         forward.fetched = self.loaders.take_with_tensors(numbers.tensors)
         forward.has_ids = "inputs_embeds" not in arguments

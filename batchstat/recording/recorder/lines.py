@@ -29,7 +29,9 @@ def part_of(batch: ReadBatch) -> dict[str, Any]:
         ("decoder", batch.decoder),
         # With a decoder, `y` has the same numbers.
         ("labelled", batch.labelled if batch.decoder is None else None),
+        ("labelled_real", batch.labelled_real if batch.decoder is None else None),
         ("carry", batch.trained_padding),
+        ("doubt", batch.doubt),
         ("straight", batch.is_straight),
     ):
         if value:
@@ -47,7 +49,8 @@ def read_of(part: dict[str, Any]) -> ReadBatch:
     batch.ends = [(last, run) for last, run in part.get("ends", ())]
     batch.trained = nested(part["y"]) if "y" in part else None
     batch.decoder, batch.labelled = part.get("decoder"), part.get("labelled", [])
-    batch.trained_padding = part.get("carry", 0)
+    batch.labelled_real = part.get("labelled_real", [])
+    batch.trained_padding, batch.doubt = part.get("carry", 0), part.get("doubt", "")
     batch.is_straight = bool(part.get("straight"))
     return batch
 

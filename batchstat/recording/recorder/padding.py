@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .read_batches import IGNORED, POSITIONS, ReadBatch, is_whole, shape_of, single_samples
+from .read_batches import (
+    IGNORED,
+    POSITIONS,
+    ReadBatch,
+    is_whole,
+    samples_of,
+    shape_of,
+    single_samples,
+)
 
 _OFFSETS = ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens")
 """Names of offsets of samples, as kernels of flash attention take them; the first one is that of
 transformers, of DataCollatorWithFlattening.
 """
+_OTHER_MASKS = ("decoder", "special", "loss", "completion", "prompt", "assistant")
+"""How names of masks begin that are of other tokens, or of what carries loss."""
 
 
 def marks_at_ends(marks: Any) -> Any:
@@ -24,10 +34,11 @@ def marks_at_ends(marks: Any) -> Any:
         marks: (n_rows, width) which tokens are the one that pads.
     """
     # The product of all marks from the beginning of the row: not 0 until the first that is unset.
-    return (marks.cumprod(1) != 0) | _marks_at_right_end(marks)
+    return (marks.cumprod(1) != 0) | marks_at_right_end(marks)
 
 
-def _marks_at_right_end(marks: Any) -> Any:
+def marks_at_right_end(marks: Any) -> Any:
+    """Return (n_rows, width) the marks in an unbroken run to the end of their row."""
     return _flipped(_flipped(marks).cumprod(1) != 0)
 
 
@@ -36,47 +47,71 @@ def _flipped(marks: Any) -> Any:
     return marks.flip(1) if hasattr(marks, "flip") else marks[:, ::-1]
 
 
+def real_by(name: Any, mask: Any, ids: Any) -> Any:
+    """Return (n_rows, width) which tokens are real by an array called `name`; None where it is no
+    mask of padding.
+    """
+    if "mask" not in str(name) or shape_of(mask) != shape_of(ids):
+        return None
+    # An attention_mask of transformers marks real tokens. A padding mask, such as
+    # src_key_padding_mask of torch's Transformer, marks padding.
+    if name == "attention_mask":
+        return mask != 0
+    if "padding_mask" in str(name):
+        return mask == 0
+    # Others, such as `mask` or `src_pad_mask`, may mark either, or no padding, as a mask of what is
+    # predicted: padding is one token, at the ends of rows.
+    if str(name).startswith(_OTHER_MASKS) or not bool(((mask == 0) | (mask == 1)).all()):
+        return None
+    for mark in (1, 0) if "pad" in str(name) else (0, 1):
+        is_padding = mask == mark
+        is_at_ends = bool((marks_at_ends(is_padding) == is_padding).all())
+        if is_at_ends and len(set(ids[is_padding].reshape(-1).tolist())) < 2:
+            return ~is_padding
+    return None
+
+
 def note_real(
-    ids: Any, values: Mapping[Any, Any], prefix: str, batch: ReadBatch, pad_token_id: int | None
+    ids: Any, values: Mapping[Any, Any], batch: ReadBatch, pad_token_id: int | None
 ) -> Any:
     """Note in `batch` the real tokens of each sample, as a mask tells them; without a mask, as
     offsets, positions or lengths do.
 
     Args:
         ids: (n_rows, width) token ids.
-        values: all of the batch by name, where the mask and the like are.
-        prefix: of the names that belong to these ids, such as "chosen_".
+        values: what belongs to these ids by name, where the mask and the like are.
         batch: gets `real` and `padding_source`, if anything tells them.
         pad_token_id: the id that pads; None where it is not known.
 
     Returns:
         (n_rows, width) which tokens are real, by the mask; None without one.
     """
-    shape = shape_of(ids)
-    positions: Any = values.get(prefix + "position_ids")
+    shape, labels = shape_of(ids), values.get("labels")
+    positions: Any = values.get("position_ids")
     # A list of positions for each row; None where there are none, or of another shape.
     positions_of_rows = positions.tolist() if shape_of(positions) == shape else None
-    mask_name = prefix + "attention_mask"
-    for name in [mask_name, *(key for key in values if "padding_mask" in str(key))]:
-        mask: Any = values.get(name)
-        if shape_of(mask) != shape:
+    # First the masks whose names say what they mark.
+    for name in sorted(
+        values, key=lambda name: (name != "attention_mask", "padding" not in str(name))
+    ):
+        real_mask = real_by(name, values[name], ids)
+        if real_mask is None:
             continue
-        # An attention_mask of transformers marks real tokens. A padding mask, such as
-        # src_key_padding_mask of torch's Transformer, marks padding.
-        real_mask = mask != 0 if name == mask_name else mask == 0
         if pad_token_id is not None:  # LLaMA-Factory marks the padding of packed rows as real
-            labels = values.get(prefix + "labels")
             real_mask = _without_padding_at_end(ids, real_mask, labels, pad_token_id)
-        batch.padding_source, batch.real = str(name), single_samples(real_mask.sum(-1).tolist())
+        batch.padding_source, batch.real = str(name), samples_of(real_mask.sum(-1).tolist())
         # Packed rows have a mask too, and their positions tell the samples. Not where a row is
         # padded on the left: there positions count the padding as well.
-        if positions_of_rows is not None and bool(real_mask[:, 0].all()):
+        begins_or_is_empty = real_mask[:, 0] | ~real_mask.any(1)
+        if positions_of_rows is not None and bool(begins_or_is_empty.all()):
             _split_rows(positions_of_rows, batch)
         return real_mask
     if _note_offsets(values, batch) or _note_positions(positions_of_rows, batch):
         # The padding at the end of a packed row looks like samples, which are deleted.
-        for lengths, row in zip(batch.real or [], ids):
-            del lengths[len(lengths) - _count_padding_samples(lengths, row, pad_token_id) :]
+        ignored: Any = labels == IGNORED if shape_of(labels) == shape else [None] * batch.rows
+        for lengths, row, without_loss in zip(batch.real or [], ids, ignored):
+            padding = _count_padding_samples(lengths, row, without_loss, batch, pad_token_id)
+            del lengths[len(lengths) - padding :]
     else:
         _note_lengths(values, shape, batch)
     return None
@@ -97,7 +132,7 @@ def _without_padding_at_end(ids: Any, real_mask: Any, labels: Any, pad_token_id:
     is_padded = is_pad[:, -2:].sum(1) == 2  # (n_rows,) the last two tokens pad
     if shape_of(labels) == shape_of(ids):
         is_padded = is_padded | (labels[:, -1] == IGNORED)
-    called_real = _marks_at_right_end(is_pad) & (ends_in_pad & is_padded)[:, None]
+    called_real = marks_at_right_end(is_pad) & (ends_in_pad & is_padded)[:, None]
     return real_mask & ~called_real
 
 
@@ -131,54 +166,59 @@ def _note_positions(positions: list[list[int]] | None, batch: ReadBatch) -> bool
     return True
 
 
-def _count_padding_samples(lengths: list[int], row: Any, pad_token_id: int | None) -> int:
-    """Return how many samples at the end of a packed row are no samples, but padding."""
+def _count_padding_samples(
+    lengths: list[int], row: Any, ignored: Any, batch: ReadBatch, pad_token_id: int | None
+) -> int:
+    """Return how many samples at the end of a packed row are no samples, but padding. `ignored` is
+    which of its tokens have labels without loss; None without labels.
+    """
     # TRL gives every padding token position 0, so that each looks like a sample of one token.
     # axolotl numbers the positions of all padding from 0, so that it looks like one longer sample.
     end = sum(lengths)
-    # axolotl's padding: the last sample, if it repeats one token and is not alone in its row.
+    # axolotl's padding: the last sample, if it repeats the token that pads, or any token without
+    # loss, and is not alone in its row.
     if lengths[-1] > 1:
-        tokens_of_last = row[end - lengths[-1] : end].tolist()
-        return 1 if len(lengths) > 1 and len(set(tokens_of_last)) == 1 else 0
+        start = end - lengths[-1]
+        tokens_of_last = set(row[start:end].tolist())
+        pads = tokens_of_last == {pad_token_id} or (
+            ignored is not None and bool(ignored[start:end].all())
+        )
+        return 1 if len(lengths) > 1 and len(tokens_of_last) == 1 and pads else 0
     # TRL's padding: the samples of one token at the end of the row, as far as they are equal.
     _, n_singles = last_run_of(lengths)
     # A row is not padding alone, and a sample without a token does not pad.
     if n_singles == len(lengths) or lengths[-1] == 0:
         return 0
     token, n_equal = last_run_of(row[end - n_singles : end].tolist())
-    # A single token may be a text of one token, unless it is the one that pads.
-    return n_equal if n_equal > 1 or token == pad_token_id else 0
+    # A single token may be a text of one token, unless it is the one that pads; offsets name it.
+    is_told = token == pad_token_id or (n_equal > 1 and batch.padding_source == POSITIONS)
+    return n_equal if is_told else 0
 
 
 def _note_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], batch: ReadBatch) -> None:
-    """Note the real tokens of each sample by an array of lengths, such as "lengths" or
-    "seq_len".
-    """
-    # Samples are rows or columns of the token ids, which have this shape: recurrent networks of
-    # torch take columns by default (batch_first=False). Of columns, `batch` gets the rows and the
-    # width.
+    """Note the real tokens of each row by an array of lengths, such as "lengths" or "seq_len"."""
     for name, lengths in values.items():
-        if "len" not in str(name) or name in _OFFSETS or not is_whole(lengths):
-            continue
-        # A length for each sample, none above the tokens that there are of a sample.
-        are_rows = shape_of(lengths) == shape[:1] and max(lengths.tolist()) <= shape[1]
-        are_columns = shape_of(lengths) == shape[1:] and max(lengths.tolist()) <= shape[0]
-        if are_rows or are_columns:
-            batch.padding_source, batch.real = str(name), single_samples(lengths.tolist())
-            if not are_rows:
-                batch.width, batch.rows = shape
-                batch.widths = (batch.width,)
+        if are_lengths(name, lengths, *shape):
+            batch.padding_source, batch.real = str(name), samples_of(lengths.tolist())
             return
+
+
+def are_lengths(name: Any, lengths: Any, n_samples: int, most: int) -> bool:
+    """Return whether an array is the lengths of samples of at most so many tokens."""
+    if "len" not in str(name) or name in _OFFSETS or not is_whole(lengths):
+        return False
+    return shape_of(lengths) == (n_samples,) and max(lengths.tolist()) <= most
 
 
 def _split_rows(positions: list[list[int]], batch: ReadBatch) -> None:
     """Split the real tokens of each row into samples, which begin where the position is 0 again."""
     lengths_of_rows = []
-    for (real_tokens,), row in zip(batch.real or [], positions):
+    for lengths, row in zip(batch.real or [], positions):
+        real_tokens = sum(lengths)
         # Where each sample begins, and where the last one ends. A sample begins at place 0 whatever
         # its position is.
         edges = [0, *(place for place in range(1, real_tokens) if row[place] == 0), real_tokens]
-        lengths_of_rows.append([stop - start for start, stop in zip(edges, edges[1:])])
+        lengths_of_rows.append([stop - start for start, stop in zip(edges, edges[1:]) if lengths])
     batch.real = lengths_of_rows
 
 

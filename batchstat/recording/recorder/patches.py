@@ -68,6 +68,12 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
             return original_call(self, *args, **kwargs)
         return forwards.call(original_call, self, args, kwargs)
 
+    # Of a class whose `forward` a loop calls by itself, as `model.forward(**batch)`.
+    def forward(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        if forwards.is_busy:
+            return original(self, *args, **kwargs)
+        return forwards.call(original, self, args, kwargs)
+
     def zero_grad(original: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.safely(recorder.note_zero_grad)
         return original(*args, **kwargs)
@@ -79,6 +85,7 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
     _patch_optimizers(torch, recorder, patches)
     _patch_scaler(torch, recorder, patches)
     patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
+    forwards.see_forward = lambda kind: patches.wrap(kind, "forward", forward)
     forwards.record(True)
 
 

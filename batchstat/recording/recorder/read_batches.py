@@ -27,12 +27,14 @@ class ReadBatch:
             label or output, as of a classifier; or "unknown".
         labelled: the number of labels of each row that are not ignored; empty without labels of
             tokens.
+        labelled_real: the number of these that are no padding either; empty where all of them are.
         decoder: the number of real tokens of each row in a decoder; None without one.
         padding_source: what tells padding from text, such as "attention_mask".
         is_straight: whether it is one row with positions 0, 1, 2 and so on.
         ends: (the last token, how often it repeats at the end) of each row; only where nothing says
             which tokens are padding.
         trained_padding: number of tokens that are padding and carry loss.
+        doubt: why it is not known what it computes; empty where that is known.
         ids: the token ids; None where several sets of them are one batch.
         real_mask: which of the ids are real, an array of their shape; None where the real tokens of
             a row are its first ones, or are not known.
@@ -45,10 +47,12 @@ class ReadBatch:
         self.real: list[list[int]] | None = None
         self.trained: list[list[int]] | None = None
         self.labelled: list[int] = []
+        self.labelled_real: list[int] = []
         self.decoder: list[int] | None = None
         self.is_straight = False
         self.ends: list[tuple[int, int]] = []
         self.padding_source, self.loss, self.trained_padding = NOTHING, "unknown", 0
+        self.doubt = ""
         self.ids: Any = None
         self.real_mask: Any = None
 
@@ -56,6 +60,11 @@ class ReadBatch:
 def single_samples(numbers: list[int]) -> list[list[int]]:
     """Return the numbers of rows that hold one sample each: `[3, 5]` -> `[[3], [5]]`."""
     return [[number] for number in numbers]
+
+
+def samples_of(lengths: list[int]) -> list[list[int]]:
+    """Return the lengths of the samples in rows of at most one each: `[3, 0]` -> `[[3], []]`."""
+    return [[length] if length else [] for length in lengths]
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

@@ -9,18 +9,31 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .arguments import MOST_DEPTH, values_by_name
-from .padding import last_run_of, marks_at_ends, note_real
-from .read_batches import IGNORED, NOTHING, POSITIONS, ReadBatch, is_whole, shape_of, single_samples
+from .padding import are_lengths, last_run_of, marks_at_ends, marks_at_right_end, note_real, real_by
+from .read_batches import (
+    IGNORED,
+    NOTHING,
+    POSITIONS,
+    ReadBatch,
+    is_whole,
+    samples_of,
+    shape_of,
+    single_samples,
+)
+from .token_ids import IdsSet, Inside, is_ids, sets_of_ids
 
 GUESS = "a guess"
 """How `ReadBatch.padding_source` begins where padding was guessed by the ends of rows."""
 
+_NEITHER_WAY = (
+    "nothing tells whether samples are the rows or the columns of token ids: give the model a "
+    "padding mask of (batch, length), or their lengths"
+)
+_BOTH_WAYS = (
+    "by some modules, masks or lengths samples are the rows of token ids, by others the columns: "
+    "give all modules the same batch_first"
+)
 GUESSED = 0.25  # share of the rows that must end in one token before it is taken for padding
-_NOT_TOKENS = ("label", "mask", "position", "type_ids", "len", "offset", "_index", "_idx", "target")
-"""Parts of the names of arrays that are not token ids. `idx` alone may be: nanoGPT calls its token
-ids so.
-"""
 
 
 def read_batch(batch: Any, pad_token_id: int | None = None) -> ReadBatch | None:
@@ -39,7 +52,10 @@ def read_batch(batch: Any, pad_token_id: int | None = None) -> ReadBatch | None:
 
 
 def read_parts(
-    batch: Any, pad_token_id: int | None = None, has_decoder: bool | None = None
+    batch: Any,
+    pad_token_id: int | None = None,
+    has_decoder: bool | None = None,
+    inside: Inside | None = None,
 ) -> list[ReadBatch]:
     """Return what each set of token ids in a batch computes, each at a width of its own.
 
@@ -48,15 +64,27 @@ def read_parts(
         pad_token_id: the id that pads, where no mask tells padding; None where it is not known.
         has_decoder: whether the model has a decoder, to which labels of another width then belong.
             None where that is not known: they are taken for a decoder's.
+        inside: what was seen inside the model, and gets what arrays tell of the next batches; None
+            where there is no model.
     """
-    # A set is its ids, the mapping that holds them, and the prefix of their names.
-    return [_read_ids(*ids_set, pad_token_id, has_decoder) for ids_set in _sets_of_ids(batch)]
+    inside = Inside([]) if inside is None else inside
+    parts: list[ReadBatch] = []
+    for ids_set in sets_of_ids(batch, inside):
+        pad = pad_token_id
+        if ids_set.is_decoder and pad is None:
+            pad = _padding_under(parts[0].ids, parts[0].real_mask)
+        part = _read_ids(ids_set, pad, has_decoder, inside)
+        if ids_set.is_decoder and part.rows == parts[0].rows:
+            _join_decoder(parts[0], part)
+        else:
+            parts.append(part)
+    return parts
 
 
 def token_ids(batch: Any) -> Any:
     """Return the token ids of a collated batch, the first of several; None if it holds none."""
-    parts = _sets_of_ids(batch)
-    return parts[0][0] if parts else None
+    sets = sets_of_ids(batch, Inside([]))
+    return sets[0].ids if sets else None
 
 
 def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
@@ -80,8 +108,7 @@ def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
         # Where ids and labels of a batch are equally wide, by chance or since both are padded to
         # one width, the batch alone did not show that the labels are those of a decoder.
         if has_decoder and len(batch.widths) == 1 and batch.labelled:
-            # All of its labels that are not ignored are real, and carry loss.
-            _set_decoder(batch, batch.width, trained=batch.labelled, real=batch.labelled)
+            _set_decoder(batch, batch.width, real=None)
 
 
 def _guess_padding(batches: list[ReadBatch]) -> None:
@@ -108,90 +135,84 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
     source = f"{GUESS}: token {token}, in which {n_padded} of {len(ends)} rows end"
     for batch in unknown:
         batch.padding_source = source
-        width = batch.widths[0]  # of the ids, without that of a decoder
-        batch.real = [[width - (count if last == token else 0)] for last, count in batch.ends]
+        # Each row of the ids; then, of a decoder that has ids of its own, each row of these.
+        lengths = [
+            batch.widths[place // batch.rows] - (count if last == token else 0)
+            for place, (last, count) in enumerate(batch.ends)
+        ]
+        batch.real = single_samples(lengths[: batch.rows])
+        batch.decoder = lengths[batch.rows :] or batch.decoder
         if batch.decoder is not None:
             _add_decoder(batch, batch.decoder)
 
 
-# --- token ids -----------------------------------------------------------------------------------
-def _sets_of_ids(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any], str]]:
-    """Find the sets of token ids in a batch."""
-    if _is_ids(batch):  # token ids alone, without a mask, labels or a name
-        return [(batch, {}, "")]
-    values = _values_by_key(batch)
-    if values is None or depth > MOST_DEPTH:
-        return []
-    names = [name for name in values if isinstance(name, str) and name.endswith("input_ids")]
-    # decoder_input_ids of transformers are the labels moved by one, and no samples of their own.
-    names = [name for name in names if _is_ids(values[name]) and not name.startswith("decoder_")]
-    # A plain input_ids is the only set. Without it each is one, as chosen_input_ids and
-    # rejected_input_ids of a DPO loader are.
-    if "input_ids" in names:
-        names = ["input_ids"]
-    if names:
-        return [(values[name], values, name[: -len("input_ids")]) for name in names]
-    # Nothing is named so, as in loops of plain torch: the first array that may be token ids.
-    for key, value in values.items():
-        if _is_ids(value) and not any(part in str(key) for part in _NOT_TOKENS):
-            return [(value, values, "")]
-    # No token ids at this level: those nested in the batch, as in the net_input of fairseq.
-    inner_sets = []
-    for value in values.values():
-        if isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and not _is_ids(value)):
-            inner_sets += _sets_of_ids(value, depth + 1)
-    return inner_sets
-
-
-def _values_by_key(batch: Any) -> Mapping[Any, Any] | None:
-    """Return the values of a batch by their names, or by their places in a sequence; None if it has
-    neither.
-    """
-    by_name = values_by_name(batch)
-    if by_name is not None:
-        return by_name
-    if isinstance(batch, (list, tuple)):
-        return dict(enumerate(batch))
-    # An object of the user's own, such as a Batch with attributes; an array has a shape.
-    return vars(batch) if hasattr(batch, "__dict__") and not hasattr(batch, "shape") else None
-
-
-def _is_ids(value: Any) -> bool:
-    shape = shape_of(value)
-    return len(shape) == 2 and 0 not in shape and is_whole(value)
-
-
 # --- one set of token ids -------------------------------------------------------------------------
 def _read_ids(
-    ids: Any,
-    values: Mapping[Any, Any],
-    prefix: str,
-    pad_token_id: int | None,
-    has_decoder: bool | None,
+    ids_set: IdsSet, pad_token_id: int | None, has_decoder: bool | None, inside: Inside
 ) -> ReadBatch:
     """Return what one set of token ids computes."""
+    ids, values = ids_set.ids, ids_set.values
+    told = _told_columns(ids, values, inside)
+    # From here on samples are rows. What has the shape of the ids is turned with them.
+    if told == {True}:
+        shape, is_square = shape_of(ids), len(set(shape_of(ids))) == 1
+        values = {
+            # torch's Transformer takes a padding mask of (batch, length) whatever its ids are.
+            name: value
+            if shape_of(value) != shape or (is_square and "padding" in str(name))
+            else value.T
+            for name, value in values.items()
+        }
+        ids = ids.T
     batch = ReadBatch(*shape_of(ids))
-    real_mask = note_real(ids, values, prefix, batch, pad_token_id)
+    batch.ids, batch.doubt = ids, ids_set.doubt
+    if len(told) > 1 or inside.is_doubtful:
+        batch.doubt = _BOTH_WAYS
+    elif not told and inside.takes_columns and "input_ids" not in values:
+        batch.doubt = _NEITHER_WAY
+    if batch.doubt:
+        return batch
+    real_mask = note_real(ids, values, batch, pad_token_id)
     # Neither a mask nor positions or lengths tell which tokens are real.
     if batch.padding_source == NOTHING and pad_token_id is not None:
         real_mask = ~marks_at_ends(ids == pad_token_id)
         batch.padding_source = "pad_token_id %d" % pad_token_id
-        batch.real = single_samples(real_mask.sum(-1).tolist())
+        batch.real = samples_of(real_mask.sum(-1).tolist())
     elif batch.padding_source == NOTHING:  # `settle` guesses by how the rows of all batches end
         batch.ends = [last_run_of(row) for row in ids.tolist()]
-    labels = values.get(prefix + "labels", values.get("labels"))
-    # Lengths told that columns are samples: from here on they are rows. Labels of another shape are
-    # not turned with the ids, and not read.
-    if batch.rows != shape_of(ids)[0]:
-        labels = labels.T if shape_of(labels) == shape_of(ids) else None
-        ids = ids.T
-    batch.ids, batch.real_mask = ids, real_mask
+    labels: Any = values.get("labels")
+    batch.real_mask = real_mask
     # Labels of the last tokens only, where a model computes no other logits: `logits_to_keep` of
     # transformers. They are not those of a decoder, which this model does not have.
-    if has_decoder is False and _is_ids(labels) and labels.shape[1] < batch.width:
+    if has_decoder is False and is_ids(labels) and labels.shape[1] < batch.width:
         labels = _widened_to_left(labels, ids)
-    _note_labels(ids, values, labels, real_mask, batch)
+    if pad_token_id is None and is_ids(labels):
+        pad_token_id = _padding_under(ids, real_mask)
+    _note_labels(ids, values, labels, real_mask, batch, bool(has_decoder), pad_token_id)
     return batch
+
+
+def _told_columns(ids: Any, values: Mapping[Any, Any], inside: Inside) -> set[bool]:
+    """Return what is told of whether samples are the columns of token ids, as recurrent networks
+    and the Transformer of torch take them by default: by their modules, lengths, and masks of
+    (batch, length). Both answers, where these contradict each other.
+    """
+    rows, width = shape_of(ids)
+    told = set() if inside.columns is None else {inside.columns}
+    for name, value in values.items() if rows != width else ():
+        if are_lengths(name, value, rows, width):
+            told.add(False)
+        elif are_lengths(name, value, width, rows) or real_by(name, value, ids.T) is not None:
+            told.add(True)
+    if len(told) == 1:  # for batches without such a mask, and square ones
+        [inside.columns] = told
+    return told
+
+
+def _padding_under(ids: Any, real_mask: Any) -> int | None:
+    """Return the id that pads by a mask of what is real; None where it does not mark one."""
+    tokens = set() if real_mask is None else set(ids[~real_mask].reshape(-1).tolist())
+    return tokens.pop() if len(tokens) == 1 else None
 
 
 def _widened_to_left(labels: Any, ids: Any) -> Any:
@@ -203,7 +224,13 @@ def _widened_to_left(labels: Any, ids: Any) -> Any:
 
 # --- what is trained -----------------------------------------------------------------------------
 def _note_labels(
-    ids: Any, values: Mapping[Any, Any], labels: Any, real_mask: Any, batch: ReadBatch
+    ids: Any,
+    values: Mapping[Any, Any],
+    labels: Any,
+    real_mask: Any,
+    batch: ReadBatch,
+    has_decoder: bool,
+    pad_token_id: int | None,
 ) -> None:
     """Note in `batch` which tokens carry loss, and the decoder that computes the labels if they are
     not those of the ids.
@@ -221,12 +248,17 @@ def _note_labels(
         return
     has_loss = labels != IGNORED
     batch.labelled = has_loss.sum(-1).tolist()
+    # A loop that ignores the padding of its labels has no other padding there.
+    if pad_token_id is not None and bool(has_loss.all()):
+        is_real = ~marks_at_right_end(labels == pad_token_id)
+        if not bool(is_real.all()):
+            batch.labelled_real = is_real.sum(-1).tolist()
     # Labels of another width are those of a decoder, as of T5.
-    if shape != shape_of(ids) or "decoder_input_ids" in values:
+    if has_decoder or shape != shape_of(ids) or "decoder_input_ids" in values:
         mask: Any = values.get("decoder_attention_mask")
         # Without a mask of the decoder, its real tokens are the labels that are not ignored.
-        real = (mask != 0).sum(-1).tolist() if shape_of(mask) == shape else batch.labelled
-        _set_decoder(batch, shape[1], trained=batch.labelled, real=real)
+        real = (mask != 0).sum(-1).tolist() if shape_of(mask) == shape else None
+        _set_decoder(batch, shape[1], real)
         return
     # A causal model of transformers is given its own tokens as labels, and shifts them. Where some
     # labels are other ids, as in masked language modelling, they stand where they are predicted.
@@ -253,8 +285,9 @@ def _note_trained(has_loss: Any, real_mask: Any, batch: ReadBatch) -> None:
 def _count_trained(has_loss: Any, uncounted: list[int], batch: ReadBatch) -> list[list[int]]:
     """Return, for each row, how many tokens of each of its samples carry loss."""
     # A sample for each row: its labels were counted already.
-    if batch.real is None or all(len(row) == 1 for row in batch.real):
-        return single_samples([n - first for n, first in zip(batch.labelled, uncounted)])
+    if batch.real is None or all(len(row) < 2 for row in batch.real):
+        trained = single_samples([n - first for n, first in zip(batch.labelled, uncounted)])
+        return [row if real else [] for row, real in zip(trained, batch.real or trained)]
     trained = []
     for lengths, first, row in zip(batch.real, uncounted, has_loss.tolist()):
         stop, counts = 0, []
@@ -267,17 +300,41 @@ def _count_trained(has_loss: Any, uncounted: list[int], batch: ReadBatch) -> lis
     return trained
 
 
-def _set_decoder(batch: ReadBatch, width: int, trained: list[int], real: list[int]) -> None:
-    batch.trained, batch.loss, batch.trained_padding = single_samples(trained), "as they are", 0
+def _set_decoder(batch: ReadBatch, width: int, real: list[int] | None) -> None:
+    """Note that labels are those of a decoder, and its real tokens, if a mask tells them: else its
+    labels that are not ignored, and no padding.
+    """
+    batch.decoder = real or batch.labelled_real or batch.labelled
+    carrying = zip(batch.labelled, batch.labelled_real or batch.labelled)
+    batch.trained_padding = sum(all_labels - real_labels for all_labels, real_labels in carrying)
     # A row is computed at both widths: its tokens are those of the encoder and of the decoder.
     batch.widths, batch.width = (batch.width, width), batch.width + width
-    batch.decoder = real
-    _add_decoder(batch, real)
+    batch.trained, batch.loss = single_samples(batch.labelled), "as they are"
+    _add_decoder(batch, batch.decoder)
 
 
 def _add_decoder(batch: ReadBatch, decoder: list[int]) -> None:
-    if batch.real is not None:  # else `_guess_padding` adds them once it has guessed
-        batch.real = [[row[0] + decoder_tokens] for row, decoder_tokens in zip(batch.real, decoder)]
+    if batch.real is None:  # `_guess_padding` adds them once it has guessed
+        return
+    batch.real = samples_of([sum(row) + tokens for row, tokens in zip(batch.real, decoder)])
+    if batch.trained is not None:  # a row of padding alone has no sample
+        batch.trained = [row if real else [] for row, real in zip(batch.trained, batch.real)]
+
+
+def _join_decoder(batch: ReadBatch, decoder: ReadBatch) -> None:
+    """Add what a decoder computes, of token ids of its own, to the batch of its encoder."""
+    batch.widths, batch.width = (batch.width, decoder.width), batch.width + decoder.width
+    batch.doubt = batch.doubt or decoder.doubt
+    if batch.doubt:
+        return
+    batch.trained, batch.loss = decoder.trained, decoder.loss
+    batch.labelled, batch.trained_padding = decoder.labelled, decoder.trained_padding
+    if batch.real is not None and decoder.real is not None:
+        batch.decoder = list(map(sum, decoder.real))
+        _add_decoder(batch, batch.decoder)
+    else:  # both are guessed
+        batch.real, batch.padding_source = None, NOTHING
+        batch.ends = [last_run_of(row) for each in (batch, decoder) for row in each.ids.tolist()]
 
 
 def _joined(parts: list[ReadBatch]) -> ReadBatch:

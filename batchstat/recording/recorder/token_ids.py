@@ -1,0 +1,259 @@
+"""Which of the arrays that a forward is given, or a loader yields, are token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .arguments import MOST_DEPTH, values_by_name
+from .read_batches import is_whole, shape_of
+
+_NEVER_IDS = ("position", "type_ids", "segment", "tags", "lang")
+_LABELS = ("label", "target")
+_SELDOM_IDS = ("mask", "len", "offset", "_index", "_idx")
+"""Parts of the names of arrays that are not token ids, of arrays that are if they reach an
+embedding, and of arrays that also are where nothing else can be, such as `in_idx`. `idx` alone is:
+nanoGPT calls its token ids so.
+"""
+_IDS = ("ids", "tok", "input", "idx", "text", "word", "src", "source")
+_DECODERS = ("tgt", "trg", "target", "dec")
+"""Parts of the names of token ids, and how names of those that a decoder is given begin."""
+_MOST_TRIES = 8  # forwards of a model of recurrent or attention layers that are looked into
+
+
+class IdsSet(NamedTuple):
+    """One set of token ids."""
+
+    ids: Any
+    values: Mapping[Any, Any]  # what belongs to it, by name: its mask, its labels
+    is_decoder: bool = False  # whether it is computed by the decoder, beside the set before it
+    doubt: str = ""  # why it may not be token ids; empty where that is known
+
+
+def sets_of_ids(batch: Any, inside: Inside, depth: int = 0) -> list[IdsSet]:
+    """Return the sets of token ids in a batch; `inside` is what was seen in the model, if any."""
+    if is_ids(batch):  # token ids alone, without a mask, labels or a name
+        return [IdsSet(batch, {})]
+    values = _values_by_key(batch)
+    if values is None or depth > MOST_DEPTH:
+        return []
+    names, doubt = _names_of_ids(values, inside)
+    if names:
+        sets = [IdsSet(values[name], _own_values(values, name, names)) for name in names]
+        if doubt:
+            return [sets[0]._replace(doubt=doubt)]
+        is_decoder = [*map(_is_decoder, names)] == [False, True] or (
+            len(names) == 2 and inside.has_decoder
+        )
+        sets[-1] = sets[-1]._replace(is_decoder=is_decoder)
+        return sets
+    # No token ids at this level: those nested in the batch, as in the net_input of fairseq.
+    inner_sets = []
+    for value in values.values():
+        if isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and not is_ids(value)):
+            inner_sets += sets_of_ids(value, inside, depth + 1)
+    return inner_sets
+
+
+def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any], str]:
+    """Return the names of token ids, those of a decoder last; and why they may be none, or ""."""
+    names = [name for name, value in values.items() if is_ids(value)]
+    named = [name for name in names if str(name).endswith("input_ids") and not _is_decoder(name)]
+    # A plain input_ids is the only set. Without it each is one, as chosen_input_ids and
+    # rejected_input_ids of a DPO loader are.
+    if "input_ids" in named:
+        # With labels, decoder_input_ids of transformers are these moved by one.
+        has_both = "decoder_input_ids" in names and "labels" not in values
+        return ["input_ids", "decoder_input_ids"][: 1 + has_both], ""
+    if named:
+        return named, ""
+    names = [name for name in names if not _has_part(name, _NEVER_IDS)]
+    seen = [name for name in names if name in inside.reached]
+    names = seen or [name for name in names if not _has_part(name, _LABELS)]
+    likely = [name for name in names if not _has_part(name, _SELDOM_IDS)]
+    if len(names) > 1 or not (seen or likely):
+        # Arrays of 0 and 1 alone are masks, and token ids are not below 0.
+        others = [name for name in names if not _is_binary(values[name])]
+        names = [name for name in others if bool((values[name] >= 0).all())] or likely
+        names = [name for name in names if not _has_part(name, _SELDOM_IDS)] or names
+    if not seen:
+        names = [name for name in names if name in likely or not inside.has_looked]
+        # By their numbers, labels of what comes first.
+        first, names = names[:1], names[1:]
+        names = first + [n for n in names if not _are_labels(values[n], values[first[0]])]
+    names.sort(key=_is_decoder)
+    if len(names) < 2 or [*map(_is_decoder, names)] == [False, True]:
+        return names, ""
+    if seen:
+        # Of other shapes, or in one embedding, they are several texts, such as a question and its
+        # answer; else one may be a feature of the tokens of the other.
+        n_embeddings = len({inside.reached[name] for name in names})
+        if n_embeddings < len(names) or len({shape_of(values[name]) for name in names}) > 1:
+            return names, ""
+    else:
+        likely = [name for name in names if name == "x" or _has_part(name, _IDS)]
+        if len(likely) == 1:
+            return likely, ""
+    listed = " and ".join("`%s`" % name for name in names)
+    return names, "%s may be token ids, and nothing tells which: name these input_ids" % listed
+
+
+def _has_part(name: Any, parts: tuple[str, ...]) -> bool:
+    return any(part in str(name) for part in parts)
+
+
+def _is_decoder(name: Any) -> bool:
+    return str(name).startswith(_DECODERS)
+
+
+def _is_binary(array: Any) -> bool:
+    return bool(((array == 0) | (array == 1)).all())
+
+
+def _are_labels(array: Any, ids: Any) -> bool:
+    """Return whether an array is the labels of token ids: these themselves, or moved by one."""
+    if shape_of(array) != shape_of(ids):
+        return False
+    pairs = [(array, ids), (array[:, :-1], ids[:, 1:]), (array[:-1], ids[1:])]
+    return any(0 not in one.shape and bool((one == other).all()) for one, other in pairs)
+
+
+def _own_values(values: Mapping[Any, Any], name: Any, names: list[Any]) -> dict[Any, Any]:
+    """Return what belongs to one of several sets of token ids, as `chosen_labels` does to
+    `chosen_input_ids` and `tgt_mask` to `tgt`, without that part of its name.
+    """
+    prefix, *others = [_prefix_of(each, names) for each in (name, *names)]
+    own: dict[Any, Any] = {}
+    for key, value in values.items():
+        if prefix and str(key).startswith(prefix):
+            own[str(key)[len(prefix) :]] = value
+        # What no name tells is that of a plain input_ids, or of each.
+        elif not any(each and str(key).startswith(each) for each in others) and (
+            not prefix or all(others)
+        ):
+            own.setdefault(key, value)
+    return own
+
+
+def _prefix_of(name: Any, names: list[Any]) -> str:
+    if str(name).endswith("input_ids"):
+        return str(name)[: -len("input_ids")]
+    return str(name).split("_")[0] + "_" if len(names) > 1 else ""
+
+
+def _values_by_key(batch: Any) -> Mapping[Any, Any] | None:
+    """Return the values of a batch by their names, or by their places in a sequence; None if it has
+    neither.
+    """
+    by_name = values_by_name(batch)
+    if by_name is not None:
+        return by_name
+    if isinstance(batch, (list, tuple)):
+        return dict(enumerate(batch))
+    # An object of the user's own, such as a Batch with attributes; an array has a shape.
+    return vars(batch) if hasattr(batch, "__dict__") and not hasattr(batch, "shape") else None
+
+
+def is_ids(value: Any) -> bool:
+    """Return whether a value may be token ids: rows of whole numbers."""
+    shape = shape_of(value)
+    return len(shape) == 2 and 0 not in shape and is_whole(value)
+
+
+class Inside:
+    """What the modules inside a model are given in its first forwards.
+
+    Attributes:
+        reached: names of the arguments that reach an embedding, and which one.
+        has_looked: whether an embedding was seen that takes token ids.
+        columns: whether samples are the columns of the token ids; None where no module shows it.
+        takes_columns: whether a module takes (length, batch), such as nn.LSTM by default.
+        is_doubtful: whether some modules take rows and some columns for samples.
+        has_decoder: whether a module is called a decoder.
+    """
+
+    def __init__(self, modules: list[Any]) -> None:
+        """Take the modules of a model."""
+        self.reached: dict[Any, int] = {}
+        self.has_looked = False
+        self.columns: bool | None = None
+        self.takes_columns = any(getattr(each, "batch_first", None) is False for each in modules)
+        self.is_doubtful = False
+        kinds = {type(each).__name__ for each in modules}
+        self.has_decoder = "Transformer" in kinds or any("Decoder" in kind for kind in kinds)
+        # Compiled code is not looked into: it would be compiled again, once this is over.
+        self._is_compiled = any(
+            type(each).__name__ == "OptimizedModule" or getattr(each, "_compiled_call_impl", None)
+            for each in modules
+        )
+        self._seen: set[tuple[Any, ...]] = set()
+        self._tries = 0
+        self._arrays: list[tuple[Any, Any]] = []
+
+    def begin(self, nested: Any) -> bool:
+        """Return whether a forward with these tensors is to be looked into: where names do not tell
+        which are token ids, or no module has shown what its samples are.
+        """
+        arrays = list(_ids_by_name(nested))
+        names = tuple(name for name, _ in arrays)
+        is_new = names not in self._seen and "input_ids" not in names
+        is_open = self.takes_columns and self.columns is None and self._tries < _MOST_TRIES
+        is_looked_into = not self._is_compiled and (is_new or is_open)
+        self._seen.add(names)
+        self._tries += 1
+        self._arrays = arrays if is_looked_into else []
+        return is_looked_into
+
+    def note(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Note what a module inside the model is given. It waits for no device."""
+        value: Any = args[0] if args else next(iter(kwargs.values()), None)
+        sizes = [tuple(array.shape) for _, array in self._arrays]
+        if hasattr(value, "batch_sizes"):  # a PackedSequence: how many samples have each token
+            n_samples = int(value.batch_sizes[0])  # always in the memory of the processor
+            for rows, width in sizes:
+                if rows != width and n_samples in (rows, width):
+                    self._note_columns(n_samples == width)
+        elif not hasattr(value, "is_floating_point"):
+            return
+        elif "Embedding" in type(module).__name__ and not value.is_floating_point():
+            self.has_looked = True
+            for name in self._names_of(value):
+                self.reached[name] = id(module)
+        elif isinstance(getattr(module, "batch_first", None), bool) and value.dim() == 3:
+            first, second = tuple(value.shape[:2])
+            if (first, second) in sizes or (second, first) in sizes:
+                # A square that was turned has the strides of what it was.
+                is_square = first == second
+                is_same = (
+                    value.stride(0) >= value.stride(1) if is_square else (first, second) in sizes
+                )
+                self._note_columns(is_same != module.batch_first)
+
+    def _note_columns(self, columns: bool) -> None:
+        self.is_doubtful |= self.columns not in (None, columns)
+        self.columns = columns
+
+    def _names_of(self, value: Any) -> list[Any]:
+        """Return the name of the argument that a tensor is made of; empty if of none."""
+        facts = value.data_ptr(), value.shape, value.stride()
+        for name, array in self._arrays:
+            if facts == (array.data_ptr(), array.shape, array.stride()):
+                return [name]
+        # A part of one, such as a step of a decoder. Inputs and targets may be of one storage.
+        names = [name for name, array in self._arrays if _storage(array) == _storage(value)]
+        if not names and value.is_cpu:  # a copy; on a device it would have to be waited for
+            names = [name for name, array in self._arrays if value.equal(array)]
+        return names if len(names) == 1 else []
+
+
+def _ids_by_name(nested: Any) -> Iterator[tuple[Any, Any]]:
+    for name, value in (_values_by_key(nested) or {}).items():
+        if is_ids(value):
+            yield name, value
+        elif isinstance(value, (dict, list)):
+            yield from _ids_by_name(value)
+
+
+def _storage(tensor: Any) -> int:
+    storage = getattr(tensor, "untyped_storage", tensor.storage)  # new in torch 2
+    return int(storage().data_ptr())
