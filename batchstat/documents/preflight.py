@@ -53,8 +53,7 @@ class Samples(Document):
 class Schedule(Document):
     epochs: Amount = told("Epochs that all steps make; the last may be a part of one.")
     steps_per_epoch: Count = told(
-        "Optimizer steps of an epoch, as the trainer counts them: strategy may have an incomplete "
-        "one more, and those beyond a maximum."
+        "Optimizer steps of an epoch of the data set; strategy has those that were recorded."
     )
     total_steps: Count = told("Optimizer steps of the whole training.")
     samples_per_step: Amount = told("Mean samples of an optimizer step, on all ranks together.")

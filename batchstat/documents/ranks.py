@@ -38,7 +38,7 @@ class Ranks(Document):
     distribute: Annotated[str, among(DISTRIBUTIONS)]
     remainder: Annotated[str, among(REMAINDERS)]
     min_steps: Count = told("Steps of the rank that has the fewest.", of="ranks.min_steps")
-    max_steps: Positive = told("Steps of the rank that has most.", of="ranks.max_steps")
+    max_steps: Count = told("Steps of the rank that has most.", of="ranks.max_steps")
     step_gap: Count = told(
         "max_steps - min_steps: above 0, collectives hang once the ranks with fewer steps are "
         "done.",

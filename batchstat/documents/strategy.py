@@ -71,7 +71,7 @@ class Strategy(Document):
     batches: Positive = told(
         "Forward passes of an epoch, of all ranks together: rows of one width each."
     )
-    steps: Positive = told(
+    steps: Count = told(
         "Optimizer updates of an epoch: gradient_accumulation_steps batches on each rank."
     )
     real_tokens: Count = told("Sum of the lengths of the samples in batches.")

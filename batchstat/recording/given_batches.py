@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up, sum_groups
+from batchstat.parameters import parameter
 from batchstat.planning.algorithms.cutting import longest_of_each
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.settings import ResolvedSettings, Settings
@@ -31,6 +32,8 @@ class GivenBatches(Strategy):
     forward_widths: Ints | None = None
     forwards: tuple[int, ...] = (1,)  # those of the `SampleRows` of its samples
     turns: Ints | None = None
+    # An epoch of a recording may have batches that are in no step.
+    finished_steps: int | None = parameter("Its steps that an optimizer makes.", None, least=0)
     attends_within_samples: bool = False
     origin: RowRequest | None = None
     # What takes out padding to more than the longest row of a batch, in words; empty without such.

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -25,6 +26,9 @@ class RecordedBatches:
     draws_again: bool
     epochs: int | None  # how many were recorded; None where it is not known: then all are one
     data_sets: int  # number of data sets that have sample numbers of their own
+    batches_of_rank: int  # of its first rank
+    # (why, samples, real tokens) of each batch, on all ranks, that is in no step of the epoch.
+    unstepped: Sequence[tuple[str, int, int]]
 
 
 def batches_of(recording: Recording) -> RecordedBatches:
@@ -49,7 +53,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
         for rank, epochs in zip(ranks, known_epochs, strict=True)
     ]
     # The batches of the first epoch on each rank; what else was recorded is not described.
-    first_epochs = [epochs[0] for epochs in epochs_of_ranks]
+    first_epochs = [_first_epoch(epochs) for epochs in epochs_of_ranks]
     _check_steps(name, recording, first_epochs)
     # What each forward computed, and the sample numbers of its rows. A backward may have several
     # forwards, each with a width of its own: each counts as a batch of the step, unless all of them
@@ -60,8 +64,10 @@ def batches_of(recording: Recording) -> RecordedBatches:
     together = rows_together(batches, kind)
     numbers_of_parts: list[Sequence[int] | None] = []
     data_of_batches: list[int] = []  # the number of the data set, which counts its samples
+    whys = [batch.unstepped for batch in batches]  # why each is in no step, or ""
     if together is None:
         parts = [[part] for batch in batches for part in batch.parts]
+        whys = [batch.unstepped for batch in batches for _ in batch.parts]
         for batch in batches:
             numbers_of_parts += batch.numbers or [None] * len(batch.parts)
             data_of_batches += _data_sets(batch)
@@ -72,7 +78,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
             numbers_of_parts.append(list(dict.fromkeys(of_first)) or None)
             data_of_batches += _data_sets(batch)[:1]
         first_epochs = [[replace(b, parts=b.parts[:1]) for b in each] for each in first_epochs]
-    turns, per_step = _batches_in_turns(first_epochs)
+    turns, per_step, n_steps = _batches_in_turns(first_epochs)
     # `parts` has all batches of rank 0 first, `turns` says which of them are computed together.
     # From here on they are in the sequence of training: those of the first turn first.
     has_batch = turns >= 0
@@ -83,7 +89,14 @@ def batches_of(recording: Recording) -> RecordedBatches:
     collated = as_collated(name, in_sequence, has_decoder, is_recorded=True)
     if together is not None:
         collated = with_rows_joined(collated, [together[i] for i in sequence], kind)
-    collated = replace(collated, batches=replace(collated.batches, turns=turns))
+    in_turns = replace(collated.batches, turns=turns, finished_steps=n_steps)
+    collated = replace(collated, batches=in_turns)
+    whys = [
+        why
+        for batch in batches
+        for why in [batch.unstepped] * (len(batch.parts) if together is None else 1)
+    ]
+    unstepped = _unstepped(collated, [whys[i] for i in sequence])
     numbers = sample_numbers([numbers_of_parts[i] for i in sequence], collated)
     data_sets, places = np.unique([data_of_batches[i] for i in sequence], return_inverse=True)
     if numbers is not None and len(data_sets) > 1:  # samples of each data set get numbers of theirs
@@ -105,6 +118,8 @@ def batches_of(recording: Recording) -> RecordedBatches:
         draws_again=draws_again,
         epochs=max(map(len, epochs_of_ranks)) if is_known else None,
         data_sets=len(data_sets),
+        batches_of_rank=len(first_epochs[0]),
+        unstepped=unstepped,
     )
 
 
@@ -193,10 +208,20 @@ def _begins_again(one: Sequence[int], other: Sequence[int], drawn: Mapping[int, 
     return one[2] == other[2] or not numbers or not others or not numbers.isdisjoint(others)
 
 
+def _first_epoch(epochs: list[list[RecordedBatch]]) -> list[RecordedBatch]:
+    """Return the batches of the first epoch; those of a step that a later one ends are in none."""
+    later_steps = {batch.step for epoch in epochs[1:] for batch in epoch if not batch.unstepped}
+    why = "are in a step that ends in the next epoch"
+    return [
+        replace(batch, unstepped=batch.unstepped or why) if batch.step in later_steps else batch
+        for batch in epochs[0]
+    ]
+
+
 def _check_steps(name: str, recording: Recording, first_epochs: list[list[RecordedBatch]]) -> None:
     """Raise InputError if ranks have different numbers of steps in the first epoch."""
     steps = {
-        rank.rank: len({batch.step for batch in batches})
+        rank.rank: len({batch.step for batch in batches if not batch.unstepped})
         for rank, batches in zip(recording.ranks, first_epochs, strict=True)
     }
     if len(set(steps.values())) > 1:
@@ -208,23 +233,41 @@ def _check_steps(name: str, recording: Recording, first_epochs: list[list[Record
         )
 
 
-def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, int]:
-    """Line up the parts of batches that ranks compute at the same time."""
-    # For each rank, the indices of the parts of each of its steps.
+def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, int, int]:
+    """Line up the parts of batches that ranks compute at the same time: those of steps, then those
+    that are in no step. Returns their turns, the most turns of a step, and the number of steps.
+    """
+    # For each rank, the indices of the parts of each of its steps, and of those in none.
     steps_of_ranks: list[dict[int, list[int]]] = []
+    others_of_ranks: list[list[int]] = []
     index = 0
     for batches in first_epochs:
         steps: dict[int, list[int]] = {}
+        others: list[int] = []
         for batch in batches:
-            steps.setdefault(batch.step, []).extend(range(index, index + len(batch.parts)))
+            indices = others if batch.unstepped else steps.setdefault(batch.step, [])
+            indices.extend(range(index, index + len(batch.parts)))
             index += len(batch.parts)
         steps_of_ranks.append(steps)
-    per_step = max(len(indices) for steps in steps_of_ranks for indices in steps.values())
+        others_of_ranks.append(others)
+    per_step = max((len(each) for steps in steps_of_ranks for each in steps.values()), default=1)
+    most_others = max(map(len, others_of_ranks))
     columns = []  # of each rank: its parts one after the other
-    for steps in steps_of_ranks:
+    for steps, others in zip(steps_of_ranks, others_of_ranks, strict=True):
         filled_steps = [indices + [-1] * (per_step - len(indices)) for indices in steps.values()]
-        columns.append(np.array(filled_steps, dtype=np.int64).reshape(-1))
-    return np.stack(columns, axis=1), per_step
+        filled = [*chain(*filled_steps), *others, *[-1] * (most_others - len(others))]
+        columns.append(np.array(filled, dtype=np.int64))
+    return np.stack(columns, axis=1), per_step, len(steps_of_ranks[0])
+
+
+def _unstepped(collated: CollatedBatches, whys: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return (why, samples, real tokens) of each batch that is in no step."""
+    batches, rows = collated.batches, collated.samples.rows
+    real = collated.samples.lengths if rows is None else rows.lengths.sum(axis=1)
+    offsets = batches.row_offsets[batches.batch_offsets]  # of the samples of each batch
+    tokens = np.diff(np.concatenate([[0], np.cumsum(real[batches.places])])[offsets])
+    counts = zip(whys, np.diff(offsets).tolist(), tokens.tolist(), strict=True)
+    return [(why, samples, real_tokens) for why, samples, real_tokens in counts if why]
 
 
 def _data_sets(batch: RecordedBatch) -> list[int]:

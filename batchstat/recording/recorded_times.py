@@ -179,17 +179,19 @@ def _has_new(batches: Sequence[_Timed]) -> bool:
 
 
 def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
-    """Return the timed batches of each computed step; the first step that was recorded is 0."""
+    """Return the timed batches of each step that was made, in their sequence from 0."""
     steps: dict[int, list[_Timed]] = {}
+    places: dict[int, int] = {}  # number of a step -> its place
     seen: set[tuple[int, int]] = set()
     for batch in rank.batches:
-        if batch.began is not None and batch.ended is not None:
+        if not batch.unstepped and batch.began is not None and batch.ended is not None:
             (part,) = batch.parts  # batches of several forwards were refused before
             shape = Shape(part.rows, part.width, _samples_per_row(part))
             size = (part.rows, part.width)
             timed = _Timed(shape, batch.ended - batch.began, is_new=size not in seen)
             seen.add(size)
-            steps.setdefault(batch.step - rank.batches[0].step, []).append(timed)
+            place = places.setdefault(batch.step, len(places))
+            steps.setdefault(place, []).append(timed)
     return steps
 
 

@@ -21,13 +21,17 @@ RUN_FILE = "run.json"
 _FILE = re.compile(r"\d{5,}-.+-(0|[1-9]\d*)([-._]\w+)*\.jsonl")
 """The files that `Log.open` makes."""
 _BATCHES = tuple(f'{{"k":"{kind}"'.encode() for kind in ("batch", "rest"))
+_UNUSED = "were computed and never stepped"
+_UNENDED = "came after the last step that was recorded"
+_NOT_SEEN = "were only read: whether the loop steps on the end of an epoch was not seen"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedBatch:
     """A batch that a rank computed, or in a dry run only read: the forwards of one backward."""
 
-    step: int  # the number of its step
+    step: int  # the number of its step, or of what was cleared instead
+    unstepped: str = ""  # why it is in no step, in words; empty where it is in one
     parts: Sequence[ReadBatch]  # what its forwards compute: one part for each set of token ids
     # The number of the iterator of a loader that handed it out; None where it is unknown.
     epoch: int | None = None
@@ -57,6 +61,7 @@ class RecordedRank:
     world_size: int  # the number of ranks of its training
     begun: Mapping[str, Any]  # its first line: the versions of Python and torch, the program
     batches: Sequence[RecordedBatch]  # its batches, in their sequence
+    epoch_batches: int | None = None  # batches of an epoch, where its Trainer's loader tells it
     device: str = ""  # the name of the device that computed them; empty where none did
     # When each step ended, in seconds since the process began to write.
     step_ends: Sequence[float] = ()
@@ -239,7 +244,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
     batches = list(_batches(lines))
     if not batches:
         return None
-    steps = [line for line in lines if line["k"] == "step"]
+    steps = [line for line in lines if line["k"] == "step" and "cleared" not in line]
     # A process that was killed wrote no line of its end.
     end = next((line for line in lines if line["k"] == "end"), {"why": ""})
     # (calls, tokens) of forwards without a gradient: the line of each batch counts those since the
@@ -250,6 +255,9 @@ def _read_rank(path: Path) -> RecordedRank | None:
         world_size=begun["world_size"],
         begun=begun,
         batches=batches,
+        epoch_batches=next(
+            (line["epoch_batches"] for line in lines if line.get("epoch_batches")), None
+        ),
         device=next((line["device"] for line in lines if line.get("device")), ""),
         step_ends=[line["t"][0] for line in steps],  # the line of a step has one time
         skipped=sum("skipped" in line for line in steps),
@@ -295,14 +303,23 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
     # with as many batches as the largest computed step, or one where none was computed.
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
-    steps = [line["s"] for line in computed]
-    most_batches = max(Counter(steps).values(), default=1)  # in one step
-    first_read_step = steps[-1] + 1 if computed else 0
-    steps += [first_read_step + place // most_batches for place in range(len(only_read))]
-    for step, line in zip(steps, [*computed, *only_read], strict=True):
+    steps = [*_steps(lines)]
+    most_batches = max(Counter(step for step, why in steps if not why).values(), default=1)
+    first_read_step = steps[-1][0] + 1 if computed else 0
+    # Whether a loop steps on the last batches of an epoch, fewer than others, its first steps do
+    # not show.
+    n_whole = (
+        len(only_read) if "tail" in lines[-1] else len(only_read) // most_batches * most_batches
+    )
+    steps += [
+        (first_read_step + place // most_batches, "" if place < n_whole else _NOT_SEEN)
+        for place in range(len(only_read))
+    ]
+    for (step, unstepped), line in zip(steps, [*computed, *only_read], strict=True):
         began, ended = line.get("t", (None, None))  # without times where nothing was computed
         yield RecordedBatch(
             step=step,
+            unstepped=unstepped,
             parts=[read_of(part) for part in line["parts"]],
             epoch=line.get("epoch"),
             sources=line.get("sources", ()),
@@ -316,6 +333,47 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             is_stream="stream" in line,
             ranks_meet="meet" in line,
         )
+
+
+def _steps(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield, for each computed batch, the number of its step, and why that was not made, in words:
+    its gradients were cleared, or the command ended before.
+    """
+    # Where an optimizer steps later, no earlier zero_grad was the end of a step.
+    has_optimizer = any(line.get("by", "zero_grad") != "zero_grad" for line in lines)
+    # The batches since the last step, cut where gradients were cleared.
+    groups: list[list[dict[str, Any]]] = [[]]
+    for line in lines:
+        if line["k"] == "batch":
+            groups[-1].append(line)
+        elif line["k"] == "step" and (
+            "cleared" in line or (has_optimizer and line.get("by") == "zero_grad")
+        ):
+            groups.append([])
+        elif line["k"] == "step":
+            # A loop has kept what it cleared where no batch comes after it, as of each sample to
+            # clip, or where it then computes the same samples again, as SAM does.
+            first = len(groups) - 1 if groups[-1] else 0
+            while first and _is_again(groups[first - 1], groups[first]):
+                first -= 1
+            yield from ((batch["s"], _UNUSED) for group in groups[:first] for batch in group)
+            yield from ((line["s"], "") for group in groups[first:] for _ in group)
+            groups = [[]]
+    yield from ((batch["s"], _UNUSED) for group in groups[:-1] for batch in group)
+    why = _UNUSED if any(line["k"] == "end" for line in lines) else _UNENDED
+    yield from ((batch["s"], why) for batch in groups[-1])
+
+
+def _is_again(batches: list[dict[str, Any]], later: list[dict[str, Any]]) -> bool:
+    """Return whether later batches begin with the same samples, computed again: a loader's batch
+    then has no sample numbers any more.
+    """
+    return len(batches) <= len(later) and all(
+        one["parts"] == other["parts"]
+        and "numbers" not in other
+        and ("numbers" in one or one["digests"] == other["digests"])
+        for one, other in zip(batches, later, strict=False)
+    )
 
 
 def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:

@@ -1,6 +1,8 @@
 """What a report says of a recorded run beside its batches."""
 
 import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -25,6 +27,9 @@ class RunFacts(Record, kw_only=True):
     world_size: Count = told("Ranks that there were.")
     steps: Count = told("Optimizer steps that were recorded.")
     epochs: Count | None = told("Epochs that were recorded; null where that is not known.")
+    unstepped_batches: Count = told("Batches of the epoch that are in no optimizer step of it.")
+    unstepped_samples: Count = told("Samples of these batches.")
+    unstepped_tokens: Count = told("Real tokens of these batches.")
     computed_steps: Count = told("Optimizer steps that were computed: fewer in a dry run.")
     is_dry: bool = told(
         "Whether an epoch of batches was to be read without training.", key="dry_run"
@@ -39,6 +44,8 @@ class RunFacts(Record, kw_only=True):
     )
     tokens_without_gradient: Count = told("Tokens of these, padding included.")
     computed_tokens: Count = told("Tokens of the forwards that were trained, padding included.")
+    # Why they are in no step, in words -> batches and samples.
+    unstepped: Mapping[str, tuple[int, int]] = untold()
     # The name of the program that trained.
     program: str = untold()
     # Whether models were made without their weights.
@@ -47,9 +54,11 @@ class RunFacts(Record, kw_only=True):
     why_ended: str = untold()
 
 
-def run_facts(recording: Recording, epochs: int | None) -> RunFacts:
+def run_facts(
+    recording: Recording, epochs: int | None, unstepped: Sequence[tuple[str, int, int]]
+) -> RunFacts:
     """Return what a report says of a recording of so many epochs beside its batches; it must have a
-    batch.
+    batch. `unstepped` is (why, samples, real tokens) of each batch that is in no step.
     """
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
@@ -63,6 +72,12 @@ def run_facts(recording: Recording, epochs: int | None) -> RunFacts:
     if any(seconds < 0 for seconds in times):  # clocks of a processor and of a device that differ
         times = []
     trainer = first.trainer or {}
+    stepped = [batch for batch in first.batches if not batch.unstepped]
+    batches_of_why: Counter[str] = Counter()
+    samples_of_why: Counter[str] = Counter()
+    for why, samples, _ in unstepped:
+        batches_of_why[why] += 1
+        samples_of_why[why] += samples
     return RunFacts(
         folder=recording.folder.as_posix(),
         # Recordings of earlier versions may hold secrets.
@@ -75,9 +90,13 @@ def run_facts(recording: Recording, epochs: int | None) -> RunFacts:
         torch=str(first.begun["torch"]),
         ranks=len(recording.ranks),
         world_size=first.world_size,
-        steps=len({batch.step for batch in first.batches}),
+        steps=len({batch.step for batch in stepped}),
         epochs=epochs,
-        computed_steps=len({batch.step for batch in first.batches if batch.began is not None}),
+        computed_steps=len({batch.step for batch in stepped if batch.began is not None}),
+        unstepped={why: (n, samples_of_why[why]) for why, n in batches_of_why.items()},
+        unstepped_batches=len(unstepped),
+        unstepped_samples=samples_of_why.total(),
+        unstepped_tokens=sum(tokens for _, _, tokens in unstepped),
         is_dry=recording.is_dry,
         no_weights=bool(facts.get("no_weights")),
         step_seconds=median(times) if times else None,

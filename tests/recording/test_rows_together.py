@@ -161,5 +161,5 @@ def test_rows_without_a_token_are_no_samples(monkeypatch):
     assert "first Leave out rows without a token where they are made: 4 of 8 rows, 2.00x" in shown(
         report
     )
-    with pytest.raises(batchstat.InputError, match="no row has a real token"):
+    with pytest.raises(batchstat.InputError, match="no real token"):
         batchstat.preflight([{**batch, "attention_mask": mask * 0}])

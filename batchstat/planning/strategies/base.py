@@ -97,6 +97,11 @@ class Strategy(ABC):
         return None
 
     @property
+    def finished_steps(self) -> int | None:
+        """How many of its steps, from the first, an optimizer steps on; None for all."""
+        return None
+
+    @property
     def window_size(self) -> int | None:
         """Samples per window; None for the whole epoch."""
         return self.looks_ahead

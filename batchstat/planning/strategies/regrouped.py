@@ -65,6 +65,7 @@ class Regrouped(Strategy):
     loss = _of_setup("loss")
     is_given = _of_setup("is_given")
     row_length = _of_setup("row_length")
+    finished_steps = _of_setup("finished_steps")
 
     @property
     def keeps_random_steps(self) -> bool:

@@ -48,6 +48,7 @@ class Model:
         config = getattr(inner, "config", None)
         self.kind = type(inner).__name__  # its class
         self.is_of_rows = False  # whether a row has one output, as of a classifier
+        self.module = weakref.ref(module)
         # Whether it has an encoder and a decoder; None where it does not say.
         self.has_decoder = getattr(config, "is_encoder_decoder", None)
         modules = list(module.modules())
@@ -267,14 +268,8 @@ class Forwards:
                 self.is_resting = True
                 self.record(False)
             return original(module, *args, **kwargs)
-        if model is not module or self._inside is None:
-            output = self._call_inside(original, module, args, kwargs)
-        else:  # the modules inside are parts of this forward, which are looked at
-            self._looked_into = threading.get_ident()
-            try:
-                output = original(module, *args, **kwargs)
-            finally:
-                self._looked_into = 0
+        looks = model is module and self._inside is not None
+        output = self._call_inside(original, module, args, kwargs, looks)
         if forward is None:  # gradients are off: an evaluation, or a reference model
             self.unused[0] += 1
             self.unused[1] += numbers.size
@@ -282,8 +277,18 @@ class Forwards:
             self._watch_gradients(forward, module, _outputs_with_graph(output))
         return output
 
-    def _call_inside(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        """Call a module; what it calls is not looked at."""
+    def _call_inside(
+        self, original: Any, module: Any, args: Any, kwargs: Any, looks: bool = False
+    ) -> Any:
+        """Call a module. The modules that it calls are parts of it, which are looked at for token
+        ids with `looks`, and else not at all.
+        """
+        if looks:
+            self._looked_into = threading.get_ident()
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self._looked_into = 0
         was_inside = self.enter()
         try:
             return original(module, *args, **kwargs)

@@ -5,6 +5,7 @@ long as it records. `original` is the replaced function.
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 from .recorder import Recorder
@@ -74,14 +75,15 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
             return original(self, *args, **kwargs)
         return forwards.call(original, self, args, kwargs)
 
-    def zero_grad(original: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder.safely(recorder.note_zero_grad)
-        return original(*args, **kwargs)
+    def zero_grad(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.safely(recorder.note_zero_grad, self)
+        return original(self, *args, **kwargs)
 
     patches.replace(torch.nn.Module, "__call__", lambda _: __call__)
     # Tensor.backward calls it as an attribute of torch.autograd, so that one patch sees both.
     patches.wrap(torch.autograd, "backward", recorder.backward)
-    patches.wrap(torch.nn.Module, "zero_grad", zero_grad)
+    for owner in (torch.nn.Module, torch.optim.Optimizer):
+        patches.wrap(owner, "zero_grad", zero_grad)
     _patch_optimizers(torch, recorder, patches)
     _patch_scaler(torch, recorder, patches)
     patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
@@ -90,16 +92,25 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    """Note every step of every optimizer, by the hook that torch has for that since 2.0."""
-    try:
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-    except ImportError:  # torch before 2.0
+    """Note every step of every optimizer, by the hooks that torch has for that since 2.0."""
+
+    def init(original: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.has_optimizer = True
+        return original(*args, **kwargs)
+
+    patches.wrap(torch.optim.Optimizer, "__init__", init)
+    hooks = sys.modules["torch.optim.optimizer"]
+    if not hasattr(hooks, "register_optimizer_step_post_hook"):  # torch before 2.0
         _patch_each_optimizer(torch, recorder, patches)
         return
-    handle = register_optimizer_step_post_hook(
+    before = hooks.register_optimizer_step_pre_hook(
+        lambda *_: setattr(recorder, "is_stepping", True)
+    )
+    after = hooks.register_optimizer_step_post_hook(
         lambda optimizer, _args, _kwargs: recorder.safely(recorder.note_optimizer_step, optimizer)
     )
-    patches.on_restore(handle.remove)
+    patches.on_restore(before.remove)
+    patches.on_restore(after.remove)
 
 
 def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> None:
@@ -118,6 +129,7 @@ def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> N
             patches.wrap(kind, "step", step)
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.is_stepping = True
         result = original(self, *args, **kwargs)
         recorder.safely(recorder.note_optimizer_step, self)
         return result
@@ -182,7 +194,9 @@ def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
         """
         # Asked before, since the original counts the batch.
         is_last, steps_before = self.is_gradient_accumulation_boundary(), recorder.optimizer_steps
+        recorder.is_stepping = is_last  # it may clear the gradients of a step that it skips
         result = original(self, *args, **kwargs)
+        recorder.is_stepping = False
         if is_last and recorder.optimizer_steps == steps_before and recorder.batches_in_step:
             recorder.safely(recorder.end_step, type(self).__name__, skipped=True)
         return result

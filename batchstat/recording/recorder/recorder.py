@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import gc
 import itertools
 import os
 import sys
@@ -34,6 +35,7 @@ between the work of training, which fills the caches of the processor.
 """
 _MOST_QUEUED = 256  # batches and ends of steps that may wait, however short the wait is
 _MOST_CAUGHT = 8  # how often a command may catch its planned end before its process is ended
+_MOST_WITHOUT_STEP = 1000  # batches that a dry run lets a loop compute that never steps
 _STEPS_COMPUTED_IN_DRY_RUN = 3
 """Steps that a dry run lets a loop compute. From them it learns how the loop hands batches to its
 model; the rest of the epoch is only read. A Trainer of transformers computes none.
@@ -50,7 +52,7 @@ class Recorder:
 
     In its lines `k` is the kind of the line, `s` the number of a step, `t` the times.
     A batch is written when its backward has ended; a step, when an optimizer has stepped after a
-    batch.
+    batch, or when the gradients of its batches were cleared, which makes no step.
     """
 
     def __init__(self, orders: Orders) -> None:
@@ -62,8 +64,14 @@ class Recorder:
         self.forwards = Forwards(self.loaders)
         self._lock = threading.RLock()  # several threads may train
         self.optimizer_steps = 0  # calls of `step` of any optimizer
-        # Steps that ended, batches since then, and batches of all steps.
+        # Whether an optimizer was made; whether its `step` runs, which may compute batches.
+        self.has_optimizer = self.is_stepping = self._has_looked = False
+        # Steps that ended or were cleared, batches since then, and batches of all steps.
         self.steps = self.batches_in_step = self._batches_in_all = 0
+        # Steps that were made; whether gradients were cleared since the last batch.
+        self._steps_made, self._is_cleared = 0, False
+        # Whether what runs the loop also steps on the last batches of an epoch, fewer than others.
+        self._is_tail_made = False
         # Returns the Trainer that trains (a weak reference); None before one trains.
         self.trainer: Any = None
         self.is_step_counted = False  # whether it counts the trained tokens of its step
@@ -131,21 +139,38 @@ class Recorder:
     def note_optimizer_step(self, optimizer: Any) -> None:
         """Note that an optimizer has stepped: that ends a step if a batch came before it."""
         self.optimizer_steps += 1
+        self.has_optimizer, self.is_stepping = True, False
         if self.backward_depth:  # in a hook of a backward: when that ends, it ends the step
             return
         # torch.autograd.grad computes gradients without torch.autograd.backward: its batch ends
         # here.
         self.note_batch(self.forwards.take_trained())
-        # Without a batch this is a second optimizer, or a second group of parameters, in one step.
-        if self.batches_in_step:
+        # Without a batch this is a second optimizer, or a second group of parameters, in one step;
+        # but after gradients were cleared, the loop had kept them, as to clip those of each sample.
+        if self.batches_in_step or self._is_cleared:
             self.end_step(type(optimizer).__name__)
 
-    def note_zero_grad(self) -> None:
-        """Note that gradients are set to zero. That ends a step of a loop without an optimizer,
-        which changes its parameters itself.
+    def note_zero_grad(self, owner: Any) -> None:
+        """Note that a model or an optimizer sets its gradients to zero. That clears batches that no
+        optimizer stepped on, and ends a step of a loop that changes its parameters itself.
         """
-        if not self.optimizer_steps and self.batches_in_step and not self.backward_depth:
+        self.has_optimizer |= hasattr(owner, "param_groups")
+        # `step` of LBFGS clears gradients between the batches that it computes.
+        if not self.batches_in_step or self.backward_depth or self.is_stepping:
+            return
+        if not self._knows_optimizer():
             self.end_step("zero_grad")
+        elif self._last_model is not None and _holds_gradients(owner, self._last_model.module()):
+            self.end_step("zero_grad", cleared=True)
+
+    def _knows_optimizer(self) -> bool:
+        # One may have been made before a block that is recorded: it is looked for once.
+        if not self.has_optimizer and not self._has_looked and self._last_model is not None:
+            self._has_looked, kind = True, sys.modules["torch"].optim.Optimizer
+            model = self._last_model.module()
+            made = [each for each in gc.get_objects() if issubclass(type(each), kind)]
+            self.has_optimizer = any(_holds_gradients(each, model) for each in made)
+        return self.has_optimizer
 
     def safely(self, function: Any, *args: Any, **kwargs: Any) -> None:
         """Call a function of the recorder from inside the command, which must go on if it fails."""
@@ -169,8 +194,12 @@ class Recorder:
         # When the batch began and when it ended; a Trainer's dry run computes nothing.
         is_computed = not (self.orders.is_dry and self.trainer is not None)
         moments = [forwards[0].began, self.forwards.clock.now()] if is_computed else []
-        if self.forwards.clock.name and not self._batches_in_all:  # once, with the first batch
-            line["device"] = self.forwards.clock.name
+        if not self._batches_in_all:  # once, with the first batch
+            if self.forwards.clock.name:
+                line["device"] = self.forwards.clock.name
+            trainer = self.trainer and self.trainer()
+            handler = getattr(trainer, "callback_handler", None)
+            line["epoch_batches"] = length_of(getattr(handler, "train_dataloader", None))
         if any(forward.is_counted for forward in forwards):
             line["counted"] = 1
         if self.is_step_counted:
@@ -185,31 +214,45 @@ class Recorder:
         self._last_model = forwards[0].model
         self._threads.add(forwards[0].thread)
         self._queue.append((forwards, moments, line))
+        is_loop = self.orders.is_dry and self.trainer is None
+        if is_loop and not self._steps_made and self._batches_in_all >= _MOST_WITHOUT_STEP:
+            self.why_partly = "its first %d batches took no optimizer step" % self._batches_in_all
+            self.stop(self.why_partly)
 
-    def end_step(self, by: str, skipped: bool = False) -> None:
+    def end_step(self, by: str, skipped: bool = False, cleared: bool = False) -> None:
         """Put the end of a step into the queue, and end the command after the steps it was to make.
 
         `by` is what ended it, such as the class of the optimizer. In a `skipped` step parameters
-        were left as they were, since a gradient was infinite.
+        were left as they were, since a gradient was infinite. Where gradients were `cleared`, no
+        step was made.
         """
         now = self.forwards.clock.now()
-        line: dict[str, Any] = {"k": "step", "s": self.steps, "by": by}
+        # Without a batch, it is the step of those that were cleared.
+        number = self.steps if self.batches_in_step else self.steps - 1
+        line: dict[str, Any] = {"k": "step", "s": number, "by": by}
         if skipped:
             line["skipped"] = 1
+        if cleared:
+            line["cleared"] = 1
         self._queue.append(([], [now], line))  # no forwards, and the moment of the step's end
         # The queue waits for several steps, but for the first ones: a short command may be killed.
         is_due = now.at - self._written_at > _MOST_SECONDS or len(self._queue) > _MOST_QUEUED
         if is_due or self.steps < _STEPS_WRITTEN_AT_ONCE:
             self.write_arrived()
             self._written_at = now.at
-        self.steps, self.batches_in_step = self.steps + 1, 0
+        self.steps, self.batches_in_step = number + 1, 0
+        self._steps_made, self._is_cleared = self._steps_made + (not cleared), cleared
+        if cleared:
+            return
         # A dry run of a loop without a Trainer has learnt enough: it reads the rest of the epoch.
-        if self.orders.is_dry and self.trainer is None and self.steps == _STEPS_COMPUTED_IN_DRY_RUN:
+        made = self._steps_made
+        if self.orders.is_dry and self.trainer is None and made == _STEPS_COMPUTED_IN_DRY_RUN:
+            self._is_tail_made = _makes_tail()
             self.why_partly = self.read_rest()
-            self.stop("%d steps were computed" % self.steps)
+            self.stop("%d steps were computed" % made)
         # As many steps as the user asked for; 0 where the command makes all of its own.
-        if self.orders.steps and self.steps >= self.orders.steps:
-            self.stop("%d steps were made" % self.steps)
+        if self.orders.steps and made >= self.orders.steps:
+            self.stop("%d steps were made" % made)
 
     # --- what is written -------------------------------------------------------------------------
     def write_arrived(self, wait: bool = False) -> None:
@@ -259,7 +302,7 @@ class Recorder:
         self._queue.clear()
         self.forwards.forget()
         self.steps = self.batches_in_step = self.optimizer_steps = self._batches_in_all = 0
-        self.is_closed = False
+        self._steps_made, self._is_cleared, self.is_closed = 0, False, False
 
     def _add_samples(
         self, line: dict[str, Any], computed: list[tuple[list[ReadBatch], Forward]]
@@ -376,7 +419,7 @@ class Recorder:
             return
         self.forwards.record(False)
         # Without an optimizer zero_grad ends a step, and none comes after the last one.
-        if self.batches_in_step and not self.optimizer_steps:
+        if self.batches_in_step and not self._knows_optimizer():
             line: dict[str, Any] = {"k": "step", "s": self.steps}
             self._queue.append(([], [forwards.clock.now()], line))
         self.write_arrived(wait=True)
@@ -390,4 +433,40 @@ class Recorder:
                 line["once"] = 1
             if len(self._threads) > 1:
                 line["threads"] = len(self._threads)
+            if self._is_tail_made:
+                line["tail"] = 1
             self.log.write([line])
+
+
+def length_of(data: Any) -> Any:
+    """Return the length of a loader or a data set; None where it has none, as a stream."""
+    try:
+        return len(data)
+    except Exception:  # a loader asks the script's own data set
+        return None
+
+
+def _holds_gradients(owner: Any, model: Any) -> bool:
+    """Return whether a model has gradients, and all of them are of parameters of `owner`."""
+    groups = getattr(owner, "param_groups", None)  # of an optimizer
+    own = [owner.parameters()] if groups is None else [group["params"] for group in groups]
+    own_ids = set(map(id, itertools.chain.from_iterable(own)))
+    parameters = () if model is None else model.parameters()
+    with_gradient = [each for each in parameters if each.grad is not None]
+    return bool(with_gradient) and all(id(each) in own_ids for each in with_gradient)
+
+
+def _makes_tail() -> bool:
+    """Return whether the optimizer that now steps is called by the loop of Lightning, or by
+    accelerate, which counts batches: both also step on the last ones of an epoch.
+    """
+    frame: Any = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if ".loops.training_epoch_loop" in module:
+            return True
+        if module == "accelerate.optimizer":
+            state = sys.modules["accelerate.state"].GradientState()
+            return bool(state.num_steps > 1 and state.sync_with_dataloader)
+        frame = frame.f_back
+    return False

@@ -13,7 +13,7 @@ from typing import Any
 from .arguments import WholeNumbers, is_stream
 from .forwards import Forward
 from .patches import Patches
-from .recorder import Recorder
+from .recorder import Recorder, length_of
 
 LIBRARIES = ("transformers", "trl", "accelerate", "datasets", "torch")
 """Libraries whose rules are known."""
@@ -140,6 +140,7 @@ def facts_of(trainer: Any) -> dict[str, Any]:
         "has_decoder": bool(getattr(config, "is_encoder_decoder", False)),
         "takes_count": bool(getattr(trainer, "model_accepts_loss_kwargs", False)),
         "together": _rows_together(trainer),
+        "samples": length_of(data),  # rows of its data set, packed ones for a sample each
     }
 
 
@@ -237,14 +238,36 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         if hasattr(trainer, name):
             patches.replace(type(trainer), name, lambda _: lambda *_, **__: None)
 
-    def on_epoch_end(*_: Any, **__: Any) -> None:
-        recorder.stop("an epoch was read, nothing was computed")
-
-    end_callback = type("EpochEnd", (module.TrainerCallback,), {"on_epoch_end": on_epoch_end})
     # Callbacks that report elsewhere are left out: a dry run, which trains nothing, is not to show
     # up in Weights & Biases or MLflow.
     quiet_callbacks = [each for each in handler.callbacks if not _reports(each)]
-    patches.replace(handler, "callbacks", lambda _: [end_callback(), *quiet_callbacks])
+    reader = _epoch_reader(module, recorder, patches)
+    # First, to end the epoch before they do, and last, to go on after they have stopped.
+    patches.replace(handler, "callbacks", lambda _: [reader, *quiet_callbacks, reader])
+
+
+def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
+    """Return a callback that ends the command after an epoch, and not before."""
+
+    # Beyond max_steps, some schedules of the learning rate refuse another step.
+    def on_train_begin(*_: Any, lr_scheduler: Any = None, **__: Any) -> None:
+        if lr_scheduler is not None:
+            patches.replace(lr_scheduler, "step", lambda _: lambda *_, **__: None)
+
+    # The rest of the epoch is read where max_steps, or a callback, ends the training within it.
+    def on_step_end(_self: Any, _args: Any, _state: Any, control: Any, **given: Any) -> None:
+        if length_of(given.get("train_dataloader")) is not None:
+            control.should_training_stop = False
+
+    def on_epoch_end(_self: Any, _args: Any, state: Any, *_: Any, **given: Any) -> None:
+        # A stream may have no end.
+        is_cut = state.global_step >= state.max_steps > 0
+        if is_cut and length_of(given.get("train_dataloader")) is None:
+            recorder.why_partly = "max_steps=%d ends a stream without a length" % state.max_steps
+        recorder.stop("an epoch was read, nothing was computed")
+
+    events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}
+    return type("EpochReader", (module.TrainerCallback,), events)()
 
 
 def _reports(callback: Any) -> bool:

@@ -259,7 +259,7 @@ def _trade_off(change: Change) -> str:
 def _steps_and_batch_size(change: Change) -> Iterator[str]:
     """Yield the parts of a trade-off on the number of steps and the samples per batch."""
     row, current = change.row, change.current
-    steps, old_steps = row.counts.steps, current.counts.steps
+    steps, old_steps = row.counts.begun_steps, current.counts.begun_steps
     size = batch_size(row)
     if change.is_regrouped:
         yield "the same samples in every step"

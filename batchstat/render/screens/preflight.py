@@ -13,7 +13,7 @@ from batchstat.render.device import cost_of, duration, margin, money, peak_of, t
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.screens.losses import loss_lines
-from batchstat.render.screens.recording import run_lines, run_source
+from batchstat.render.screens.recording import run_lines, run_source, unstepped_lines
 from batchstat.render.screens.simulated import basis_line, device_lines, rank_idle
 from batchstat.render.text import decimal, one_line, percent, span
 from batchstat.simulation.compare.changes import Change
@@ -52,7 +52,9 @@ def preflight_screen(
     elif observed is not None and observed.is_stream and simulation.row.counts.steps:
         what_helps = [*what_helps, Line("or", _OF_STREAM)] if report.changes.star else []
         what_helps = what_helps or [Line("result", _OF_STREAM)]
-    parts = [*_what_it_does(report), Text(), *_first(report), *what_helps]
+    # Where nothing is trained, nothing about its batches would help.
+    what_helps = [] if report.no_step else [Text(), *_first(report), *what_helps]
+    parts = [*_what_it_does(report), *what_helps]
     if more:
         parts.append(Pasted("more", more))
     if details:
@@ -101,6 +103,8 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         padding += " · each forward computes one row, which costs time, not padding"
     yield Line("padding", f"{padding} · {_largest(report.simulation)}")
     yield Line("steps", " · ".join(_steps(report)))
+    if report.observed is not None and report.observed.run is not None:
+        yield from unstepped_lines(report.observed.run, row.counts)
     # The trainer's log counts packed rows as examples, which is not the number of samples.
     if report.num_examples is not None:
         rows = counted(report.num_examples, "packed row")
@@ -254,6 +258,8 @@ def _data(report: Preflight) -> Iterator[str]:
         yield f"{total}, {batched:,} per epoch"
     else:
         how = "as the script tokenizes them" if observed.run is None else "recorded"
+        if observed.epoch is not None and observed.epoch.samples is not None:
+            total = f"{len(report.profile):,} of {counted(observed.epoch.samples, 'sample')}"
         per_epoch = f", {batched:,} per epoch" if batched < len(report.profile) else ""
         yield f"{total} {how}{per_epoch}"
     yield from _dropped(report)
@@ -287,21 +293,34 @@ def _steps(report: Preflight) -> Iterator[str]:
     samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
     samples = _samples(report, report.samples_per_step, samples)
     per_step = f"{samples} and {tokens:,.0f} tokens each"
-    run = None if report.observed is None else report.observed.run
-    if run is not None and not (run.is_dry and run.trainer):
-        # Only a dry run of a Trainer reads a whole epoch, and knows how long training lasts.
-        yield f"{report.steps_per_epoch:,} of {counts.batches:,} batches"
-        yield per_step
+    observed = report.observed
+    run, epoch = (None, None) if observed is None else (observed.run, observed.epoch)
+    if report.no_step:
+        yield "no optimizer step was taken: nothing was trained"
         return
-    yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
+    part = f"{counts.steps:,} of {counts.batches - (run.unstepped_batches if run else 0):,} batches"
+    # Only a Trainer says how long an epoch is, and how long training lasts.
+    is_unknown = observed is not None and epoch is None and observed.is_part
+    if is_unknown or (run is not None and epoch is None and not (run.is_dry and run.trainer)):
+        yield part
+        if counts.steps:
+            yield per_step
+        return
+    n_batches = counts.batches if epoch is None else epoch.batches
+    yield f"{report.steps_per_epoch:,} per epoch of {n_batches:,} batches"
+    if epoch is not None:
+        yield f"{part} {'read' if run is None else 'recorded'}"
     total = f"{report.total_steps:,} in all"
     # Training ends after its epochs, or after a number of steps: then epochs follow from that.
     if schedule.max_steps is None:
         epochs = "1 epoch" if schedule.epochs == 1 else f"{schedule.epochs:g} epochs"
         yield f"{total} ({epochs})"
     else:
-        all_samples = counted(len(report.samples.profile), "sample")
-        yield f"{total} = {report.epochs:,.2f} epochs, {report.trained_samples:,} of {all_samples}"
+        epochs = f"{total} = {report.epochs:,.2f} epochs"
+        if report.epoch_samples is not None:
+            of_all = f"{report.trained_samples:,} of {counted(report.epoch_samples, 'sample')}"
+            epochs = f"{epochs}, {of_all}"
+        yield epochs
     yield f"{report.warmup_steps:,} of warm-up"
     yield per_step
 
@@ -312,6 +331,8 @@ def _largest(simulation: Simulation) -> str:
     """
     row, device = simulation.row, simulation.device
     largest_step = f"in step {row.counts.largest_step:,} of {row.counts.steps:,}"
+    if row.counts.largest_step > row.counts.steps:
+        largest_step = "in no step"
     # All batches are equally large.
     if row.counts.total_tokens == row.counts.batches * row.counts.max_batch_tokens:
         largest_step = "in every step"

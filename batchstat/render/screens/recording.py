@@ -9,6 +9,7 @@ from batchstat.recording.run_facts import RunFacts
 from batchstat.render.device import duration
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
+from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.words import counted
 
 _LONGEST_COMMAND = 60  # characters of the recorded command that a screen shows
@@ -51,6 +52,13 @@ def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:
         samples = profile.rows.in_words(len(profile), f"{len(profile):,}")
     words = [samples, counted(profile.tokens, "token")]
     return Group(*run_source(run), Line("data", f"{' · '.join(words)} recorded in {run.folder}"))
+
+
+def unstepped_lines(run: RunFacts, counts: PlanCounts) -> Iterator[Line]:
+    """Yield the lines on batches of an epoch that are in no step of it, and why."""
+    for why, (batches, samples) in run.unstepped.items():
+        of_all = f"{samples:,} of {counted(counts.samples, 'sample')}"
+        yield Line("no step", f"{of_all} {why}: {batches:,} of {counts.batches:,} batches")
 
 
 def run_lines(run: RunFacts) -> Iterator[Line]:

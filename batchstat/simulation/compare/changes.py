@@ -83,7 +83,7 @@ class Change:
         """What of the training it keeps."""
         if self._keeps_every_step:
             return Keeps.EVERY_STEP
-        steps, steps_now = self.row.counts.steps, self.current.counts.steps
+        steps, steps_now = self.row.counts.begun_steps, self.current.counts.begun_steps
         size = self.row.size  # such as ("batch_size", 8); None in place of 8 without a value
         # A packed row holds many samples: the same number of rows is another batch size.
         is_same_kind = self.row.packs_rows == self.current.packs_rows

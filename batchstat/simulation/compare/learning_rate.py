@@ -17,4 +17,5 @@ def learning_rate_hint(current: PlanCounts, new: PlanCounts) -> LearningRateHint
         (4.0, 2.0)
     """
     # Products of whole numbers are divided once, so that equal strategies give exactly 1.
-    return LearningRateHint((new.samples * current.steps) / (current.samples * new.steps))
+    ratio = (new.samples * current.begun_steps) / (current.samples * new.begun_steps)
+    return LearningRateHint(ratio)

@@ -57,6 +57,11 @@ class PlanCounts:
         return self.samples - self.duplicated_samples + self.dropped_samples
 
     @property
+    def begun_steps(self) -> int:
+        """Its steps, and those on which no optimizer steps, as at the end of an epoch."""
+        return self.steps + self.ranks.unfinished_steps
+
+    @property
     def padding_tokens(self) -> int:
         """Total tokens − real tokens."""
         return self.total_tokens - self.real_tokens

@@ -203,7 +203,7 @@ class EpochMeter:
         # Batches count a sample with its first part: those of which only other parts are in a batch
         # are added.
         samples, lost = self._samples + unique.headless, epoch.lost + lost_before
-        ranks = self._ranks.counts(len(self._shapes))
+        ranks = self._ranks.counts(len(self._shapes), self._strategy.finished_steps)
         attends_within = self._strategy.attends_within_samples
         # Samples that are laid end to end without padding, each attending to itself alone, make a
         # row of any length: it has no max_length to fill.

@@ -25,6 +25,7 @@ class RankCounts:
     world_size: int  # number of ranks
     min_steps: int  # fewest steps of any rank
     max_steps: int  # most steps of any rank
+    unfinished_steps: int  # what would have been steps, on which no optimizer stepped
     tokens: int  # total tokens of all ranks
     slowest_tokens: int  # sum over meetings of the slowest rank's total tokens
     squares: int  # cost of attention of all ranks
@@ -163,12 +164,17 @@ class RankMeter:
             ranks_without=int(np.count_nonzero((turns_before < 0).all(axis=0))),
         )
 
-    def counts(self, shapes: int) -> RankCounts:
-        """Return the counts after at least one unit; `shapes` is the number of distinct shapes."""
+    def counts(self, shapes: int, finished_steps: int | None = None) -> RankCounts:
+        """Return the counts after at least one unit; `shapes` is the number of distinct shapes, and
+        `finished_steps` how many steps count, from the first; None for all.
+        """
         assert self._worst is not None
+        steps_of_ranks = self._steps_of_ranks
+        if finished_steps is not None:
+            steps_of_ranks = np.minimum(steps_of_ranks, finished_steps)
         # With dummy batches, a rank without a unit runs an empty step: all ranks run as many.
         is_even = self._settings.remainder == "dummy"
-        fewest_steps = self._steps_of_ranks.max() if is_even else self._steps_of_ranks.min()
+        fewest_steps = steps_of_ranks.max() if is_even else steps_of_ranks.min()
         # Every shape is new to every rank. `Counter.update` adds; a copy leaves the meter as it is.
         of_shapes, sums = self._cost.per_shape * shapes, Counter(self._sums)
         sums.update(compute=of_shapes, compute_of_ranks=of_shapes * self._settings.world_size)
@@ -176,7 +182,8 @@ class RankMeter:
             **sums,
             world_size=self._settings.world_size,
             min_steps=int(fewest_steps),
-            max_steps=int(self._steps_of_ranks.max()),
+            max_steps=int(steps_of_ranks.max()),
+            unfinished_steps=int(self._steps_of_ranks.max() - steps_of_ranks.max()),
             worst=self._worst,
         )
 

@@ -222,7 +222,7 @@ def changes_of_object(
     generates its rows.
     """
     trainer = observed.trainer
-    if observed.has_decoder or observed.per_prompt or (trainer is not None and trainer.packs):
+    if observed.no_advice or (trainer is not None and trainer.packs):
         return
     # Arguments change nothing where the user's own code decides which samples share a batch, and
     # know no length of a sample that is several rows.

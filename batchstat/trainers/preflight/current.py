@@ -86,9 +86,7 @@ def training_of(trainer: Trainer) -> CurrentSetup:
 
 def _strategies(observed: Observed) -> tuple[StrategySpec, ...] | None:
     """Return the strategies that batches can be compared with; None for any."""
-    # A batch of an encoder and a decoder has two widths, of which a strategy plans one. Completions
-    # have no length before they are generated.
-    if observed.has_decoder or observed.per_prompt:
+    if observed.no_advice:
         return ()
     # A stream has no sampler: only the width of its rows can change.
     if observed.is_stream:

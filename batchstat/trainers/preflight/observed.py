@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
@@ -27,6 +27,7 @@ from batchstat.recording.prepared_batches import (
 )
 from batchstat.recording.prepared_rows import PreparedRows
 from batchstat.recording.recorder.arguments import is_stream
+from batchstat.recording.recorder.recorder import length_of
 from batchstat.recording.recorder.trainers import is_library
 from batchstat.recording.rows_together import with_rows_by_size
 from batchstat.recording.run_facts import RunFacts
@@ -62,6 +63,14 @@ LOADER = TrainingSetup(
 """The setup of a loader, of which no configuration is known."""
 
 
+class WholeEpoch(NamedTuple):
+    """An epoch of the data set, of which a part was read or recorded."""
+
+    steps: int
+    batches: int
+    samples: int | None  # None where it is not known
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observed:
     """What a trainer's object, a loader or a recorded run trains on."""
@@ -79,6 +88,7 @@ class Observed:
     unpadded: StrategySpec | None = None
     without_padding: Profile | None = None
     warnings: tuple[Finding, ...] = ()  # warnings of the report
+    epoch: WholeEpoch | None = None  # that of the data set, where less was read and it is known
     rank: int = 0  # rank of this process, as the sampler of a loader may know it; else 0
     is_stream: bool = False  # whether its data set has a sequence of its own
     run: RunFacts | None = None  # what a recording says beside its batches
@@ -88,6 +98,19 @@ class Observed:
     def is_main(self) -> bool:
         """Whether this process is the one that prints the report for all ranks."""
         return self.rank == 0 if self.trainer is None else self.trainer.is_main
+
+    @property
+    def no_advice(self) -> bool:
+        """Whether nothing can be compared with it: no strategy plans two widths, completions have
+        no length before they are generated, and a run that takes no step trains nothing.
+        """
+        is_known = not self.has_decoder and self.per_prompt is None
+        return not is_known or (self.run is not None and not self.run.steps)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether less than an epoch was read or recorded."""
+        return any(each.id == "recording/part-of-epoch" for each in self.warnings)
 
     @property
     def has_token_labels(self) -> bool:
@@ -182,8 +205,14 @@ def _observe_trainer(
     setup = setup_of_trainer(trainer)
     # The trainer's settings, overridden by those of the caller.
     own: dict[str, Any] = {"world_size": trainer.world_size}
-    # The strategy for a data set that is packed already has no batch size: take the argument.
-    own["batch_size"] = setup.config.values()["per_device_train_batch_size"]
+    if any(each.id == "config/unknown-keys" for each in setup.warnings):
+        why = setup.warnings[0].message.rpartition(": ")[2]
+        trainer = replace(trainer, rows=None, why_loader=why)
+        own["gradient_accumulation_steps"] = trainer.arguments["gradient_accumulation_steps"]
+        own["loss"] = counted_loss(trainer)
+    else:
+        # The strategy for a data set that is packed already has no batch size: take the argument.
+        own["batch_size"] = setup.config.values()["per_device_train_batch_size"]
     if trainer.own_loss:
         own["loss"] = UNKNOWN
     elif not trainer.takes_count:
@@ -191,12 +220,14 @@ def _observe_trainer(
     merged = {**own, **settings}
     if trainer.rows is not None:
         return _observe_rows(trainer, trainer.rows, setup, merged)
-    # Its loader must be read. A stream may have no end: a Trainer trains on one only with
-    # max_steps, which ends it here.
-    most_steps = setup.schedule.max_steps if steps is None else steps
+    # Its loader must be read.
     accumulation = {**setup.batching.settings, **merged}.get("gradient_accumulation_steps", 1)
     with unchanged_random_state():
         loader = target.get_train_dataloader()
+        # A stream may have no end: a Trainer trains on one only with max_steps, which ends it here.
+        n_batches, most_steps = length_of(loader), steps
+        if n_batches is None and steps is None:
+            most_steps = setup.schedule.max_steps
         with unchanged_random_state(loader):
             collated = collated_batches(
                 trainer.kind,
@@ -205,8 +236,13 @@ def _observe_trainer(
                 pad_token_id=pad_token_id,
                 has_decoder=trainer.has_decoder,
             )
-    collated = with_rows_by_size(collated, own["batch_size"], trainer.together)
-    warnings = [*_part_warnings(steps)]
+    batch_size = trainer.arguments["per_device_train_batch_size"]
+    collated = with_rows_by_size(collated, batch_size, trainer.together)
+    warnings, epoch = [*_part_warnings(most_steps)], None
+    if n_batches is not None and len(collated.batches.batch_offsets) <= n_batches:
+        is_known = merged["world_size"] == 1 and not collated.batches.packs_rows
+        samples = length_of(target.train_dataset) if is_known else None
+        epoch = WholeEpoch(-(-n_batches // accumulation), n_batches, samples)
     if (ranks := merged["world_size"]) > 1:
         one_rank = f"the loader of one rank was read: {ranks} train, each with batches of its own"
         warnings.append(Finding("recording/missing-ranks", one_rank))
@@ -220,6 +256,7 @@ def _observe_trainer(
         trainer=trainer,
         is_stream=trainer.stream,
         warnings=tuple(warnings),
+        epoch=epoch,
     )
 
 
@@ -257,7 +294,8 @@ def observe_batches(
 
 def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     """Return what the arguments of a Trainer mean, without those that no rule knows: what they
-    decide is seen in the data set or the batches.
+    decide is seen in the data set or the batches. If one asks for batches that are not modelled, a
+    loader's setup with its schedule, and a warning: nobody knows what other arguments would change.
     """
     is_known = CONFIGURATIONS[trainer.framework].knows
     known_arguments = {
@@ -268,11 +306,32 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     # Without this argument, as before transformers 4.47, each rank divides by its own tokens.
     known_arguments.setdefault("average_tokens_across_devices", False)
     # There is no file: messages name the class of the arguments.
-    setup = setup_of(known_arguments, trainer.framework, Path(trainer.arguments_class))
+    path = Path(trainer.arguments_class)
+    try:
+        setup = setup_of(known_arguments, trainer.framework, path)
+    except OptionError as error:
+        why = str(error).removeprefix(f"{path}: ").partition(": ")[0]
+        unknown = f"what its arguments would change is not known: {why}"
+        names = ("num_train_epochs", "max_steps", "warmup_steps", "warmup_ratio")
+        schedule = {key: known_arguments[key] for key in names if known_arguments.get(key)}
+        return replace(
+            LOADER,
+            path=path,
+            schedule=setup_of(schedule, trainer.framework, path).schedule,
+            warnings=(Finding("config/unknown-keys", unknown),),
+        )
     # The Trainer has truncated, dropped and shuffled samples already. Warnings about keys of other
     # versions do not apply: its arguments are those of its own version.
     own = tuple(each for each in setup.warnings if each.id == "order/unseeded-groups")
     return replace(setup.with_batching(prepare=keep_all), warnings=own)
+
+
+def counted_loss(trainer: TrainerObject) -> str:
+    """Return the loss of a Trainer that divides by the number of trained tokens in the step."""
+    if trainer.framework == "trl":
+        return "trl"
+    across_ranks = trainer.arguments.get("average_tokens_across_devices", False)
+    return "num-items-in-batch" if across_ranks else "num-items-per-rank"
 
 
 def _part_warnings(steps: int | None) -> tuple[Finding, ...]:

@@ -18,6 +18,8 @@ from batchstat.trainers.preflight.observed import (
     LOADER,
     WITHOUT_COUNT,
     Observed,
+    WholeEpoch,
+    counted_loss,
     observe_batches,
     setup_of_trainer,
 )
@@ -40,7 +42,10 @@ def observe_recording(recording: Recording) -> Observed:
     setup = replace(LOADER, path=Path(name))
     try:
         if trainer is not None:
-            setup = replace(setup_of_trainer(trainer), warnings=())  # its batches are known
+            setup = setup_of_trainer(trainer)
+            # Its batches are known, whatever is drawn without a seed.
+            kept = [each for each in setup.warnings if each.id == "config/unknown-keys"]
+            setup = replace(setup, warnings=tuple(kept))
     except OptionError as error:  # what is wrong was recorded: no option of the user's now
         raise InputError(f"{recording.folder.as_posix()}: {error.problem}", error.remedy) from None
     settings: dict[str, Any] = {
@@ -61,11 +66,22 @@ def observe_recording(recording: Recording) -> Observed:
         settings=settings,
         trainer=trainer,
         warnings=tuple(_warnings(recording, batches)),
-        run=run_facts(recording, batches.epochs),
+        run=run_facts(recording, batches.epochs, batches.unstepped),
         is_stream=any(batch.is_stream for rank in recording.ranks for batch in rank.batches)
         or (trainer is not None and trainer.stream),
+        epoch=_whole_epoch(recording, batches),
         times=times_of(recording),
     )
+
+
+def _whole_epoch(recording: Recording, batches: RecordedBatches) -> WholeEpoch | None:
+    """Return the epoch of a Trainer's data set; None where all of it was recorded."""
+    first, n_batches = recording.ranks[0], recording.ranks[0].epoch_batches or 0
+    if first.trainer is None or batches.batches_of_rank >= n_batches:
+        return None
+    samples = None if batches.collated.batches.packs_rows else first.trainer.get("samples")
+    per_step = first.trainer["arguments"].get("gradient_accumulation_steps", 1)
+    return WholeEpoch(-(-n_batches // per_step), n_batches * first.world_size, samples)
 
 
 def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
@@ -76,13 +92,12 @@ def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     if trainer is None or trainer.own_loss:  # the user's own code decides
         return UNKNOWN
+    # SFTTrainer divides in its step, outside of the forward.
+    is_counted = trainer.takes_count and all(batch.is_counted for batch in batches)
     if trainer.framework == "trl":
-        # SFTTrainer divides in its step, outside of the forward.
-        if all(batch.is_step_counted for batch in batches):
-            return "trl"
-    elif trainer.takes_count and all(batch.is_counted for batch in batches):
-        across_ranks = trainer.arguments.get("average_tokens_across_devices", False)
-        return "num-items-in-batch" if across_ranks else "num-items-per-rank"
+        is_counted = all(batch.is_step_counted for batch in batches)
+    if is_counted:
+        return counted_loss(trainer)
     return UNKNOWN if trainer.takes_count else WITHOUT_COUNT
 
 
@@ -111,6 +126,12 @@ def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Findin
         yield Finding(
             "recording/own-loss",
             "a dry run has each batch once, whatever the script's own compute_loss does with it",
+        )
+    if (epoch := _whole_epoch(recording, batches)) is not None:
+        recorded = f"{batches.batches_of_rank * len(recording.ranks):,} of its {epoch.batches:,}"
+        yield Finding(
+            "recording/part-of-epoch",
+            f"less than an epoch was recorded: what batches pad and lose is of {recorded} batches",
         )
     if first.why_partly:
         yield Finding("recording/part-of-epoch", f"this is less than an epoch: {first.why_partly}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from batchstat.documents.preflight import Proof, SavedTime
 from batchstat.findings import Finding, without_ignored
 from batchstat.profiling.profile import Profile
+from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.results import Simulation
 from batchstat.trainers.base.samples import TrainedSamples
@@ -69,8 +70,24 @@ class Preflight:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimizer steps of an epoch."""
-        return self.simulation.row.counts.steps
+        """Optimizer steps of an epoch of the data set, as far as its length is known."""
+        epoch = None if self.observed is None else self.observed.epoch
+        return self.simulation.row.counts.steps if epoch is None else epoch.steps
+
+    @property
+    def epoch_samples(self) -> int | None:
+        """Samples of such an epoch; None where they are not known."""
+        epoch = None if self.observed is None else self.observed.epoch
+        return len(self.samples.profile) if epoch is None else epoch.samples
+
+    @property
+    def no_step(self) -> bool:
+        """Whether a run was recorded that takes no optimizer step, so that it trains nothing."""
+        return self._run is not None and not self._run.steps
+
+    @property
+    def _run(self) -> RunFacts | None:
+        return None if self.observed is None else self.observed.run
 
     @property
     def total_steps(self) -> int:
@@ -87,20 +104,22 @@ class Preflight:
     @property
     def samples_per_step(self) -> float:
         """Mean samples of an optimizer step, on all ranks together."""
-        counts = self.simulation.row.counts
-        return counts.samples / counts.steps if counts.steps else 0.0
+        counts, others = self.simulation.row.counts, self._run and self._run.unstepped_samples
+        return (counts.samples - (others or 0)) / counts.steps if counts.steps else 0.0
 
     @property
     def tokens_per_step(self) -> float:
         """Mean real tokens of an optimizer step, on all ranks together."""
-        counts = self.simulation.row.counts
-        return counts.real_tokens / counts.steps if counts.steps else 0.0
+        counts, others = self.simulation.row.counts, self._run and self._run.unstepped_tokens
+        return (counts.real_tokens - (others or 0)) / counts.steps if counts.steps else 0.0
 
     @property
     def trained_samples(self) -> int:
         """Samples that the whole training computes at least once."""
         row = self.simulation.row
         distinct = row.counts.samples - row.counts.duplicated_samples
+        if self.observed is not None and self.observed.epoch is not None:
+            distinct = self.epoch_samples or distinct
         if self.epochs >= 1:
             return distinct
         # Training ends within the first epoch. Up to there, a step has whole batches if their size
@@ -125,7 +144,7 @@ class Preflight:
             return None
         # Shapes are new in the first epoch alone.
         of_new_shapes = device.seconds_per_shape * row.counts.distinct_shapes
-        epochs = self.total_steps / row.counts.steps
+        epochs = self.total_steps / row.counts.begun_steps
         return of_new_shapes + (row.on_device.seconds - of_new_shapes) * epochs
 
     @property
@@ -152,7 +171,9 @@ class Preflight:
         training, and a training that does not see all samples.
         """
         warmup, steps = self.warmup_steps, self.total_steps
-        if not steps:
+        if self.no_step:
+            yield Finding("schedule/no-step", "no optimizer step was taken: nothing was trained")
+        elif not steps:
             yield Finding(
                 "schedule/no-step",
                 "no optimizer step is taken: an epoch has fewer batches on each rank than "
@@ -167,9 +188,11 @@ class Preflight:
                 "lower the warm-up",
             )
         if 0 < self.epochs < 1:
-            samples = counted(len(self.samples.profile), "sample")
+            samples = "a part of the samples"
+            if self.epoch_samples is not None:
+                samples = f"{self.trained_samples:,} of {counted(self.epoch_samples, 'sample')}"
             yield Finding(
                 "schedule/part-of-epoch",
-                f"the training is {self.epochs:.2f} epochs: it computes {self.trained_samples:,} "
-                f"of {samples}, and never the others: raise the steps for all of them",
+                f"the training is {self.epochs:.2f} epochs: it computes {samples}, and never the "
+                "others: raise the steps for all of them",
             )

@@ -262,3 +262,82 @@ def test_what_would_help_is_padded_to_the_multiple_of_the_collator(tmp_path):
         part.width % 16 for batch in run.recording.ranks[0].batches for part in batch.parts
     } == {0}
     assert run.report.changes.star.row.request.settings.pad_to_multiple_of == 16
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize(("steps", "per_step"), [(2, 1), (2, 4), (11, 1), (12, 1)])
+def test_max_steps_is_no_epoch(steps, per_step, dry, tmp_path, capsys):
+    """An epoch has 42 samples in 11 batches."""
+    with batchstat.record(tmp_path / "run", dry_run=dry) as run:
+        cases.trainer(max_steps=steps, gradient_accumulation_steps=per_step).train()
+    printed = " ".join("".join(capsys.readouterr()).split())
+    per_epoch = -(-11 // per_step)
+    assert run.report.steps_per_epoch == per_epoch
+    assert run.report.total_steps == steps
+    assert run.report.epochs == steps / per_epoch
+    samples = len(cases.TEXTS)
+    assert run.report.trained_samples == min(samples, steps * per_step * 4)
+    in_epoch = min(11, 11 if dry else steps * per_step)
+    assert run.report.simulation.row.counts.batches == in_epoch
+    is_part = in_epoch < 11
+    assert (f"{in_epoch * 4} of {samples} samples recorded" in printed) == is_part
+    ids = [each.id for each in run.report.warnings]
+    assert ("recording/part-of-epoch" in ids) == is_part
+    assert ("schedule/part-of-epoch" in ids) == (steps < per_epoch)
+
+
+def test_a_dry_run_of_a_stream_is_less_than_an_epoch(tmp_path, capsys):
+    with batchstat.record(tmp_path / "run", dry_run=True) as run:
+        cases.trainer(max_steps=3, streams=True).train()
+    assert run.report.simulation.row.counts.batches == 3
+    printed = " ".join("".join(capsys.readouterr()).split())
+    assert "less than an epoch: max_steps=3 ends a stream without a length" in printed
+    assert "steps 3 of 3 batches · " in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"accelerator_config": {"split_batches": True}}, "split_batches=True"),
+        ({"accelerator_config": {"dispatch_batches": True}}, "dispatch_batches=True"),
+        (
+            {
+                "accelerator_config": {"even_batches": False},
+                "train_sampling_strategy": "group_by_length",
+            },
+            "even_batches=false with group_by_length",
+        ),
+    ],
+)
+def test_what_was_observed_is_not_refused(arguments, what, tmp_path):
+    arguments = {"max_steps": 5, **arguments}
+    with batchstat.record(tmp_path / "run") as run:
+        cases.trainer(**arguments).train()
+    for report in (run.report, batchstat.preflight(cases.trainer(**arguments))):
+        assert (report.total_steps, report.steps_per_epoch) == (5, 11)
+        unknown = [each.message for each in report.warnings if each.id == "config/unknown-keys"]
+        assert len(unknown) == 1
+        assert f"{what} is not modelled" in unknown[0]
+        assert not [each for each in report.changes.ranked if each.keys]
+    assert batchstat.measure(tmp_path / "run").counts.steps == 5
+
+
+def test_a_loader_that_a_trainer_has_is_read_for_an_epoch(capsys):
+    def own_collator(rows):
+        width = max(len(row["input_ids"]) for row in rows)
+        ids = [row["input_ids"] + [0] * (width - len(row["input_ids"])) for row in rows]
+        mask = [[1] * len(row["input_ids"]) + [0] * (width - len(row["input_ids"])) for row in rows]
+        return {"input_ids": cases.torch.tensor(ids), "attention_mask": cases.torch.tensor(mask)}
+
+    for options, batches in (({}, 11), ({"steps": 3}, 3)):
+        trainer = cases.trainer(max_steps=2)
+        trainer.data_collator = own_collator
+        report = batchstat.preflight(trainer, **options)
+        assert report.simulation.row.counts.batches == batches
+        assert (report.steps_per_epoch, report.total_steps, report.trained_samples) == (11, 2, 8)
+    stream = cases.trainer(max_steps=2, streams=True)
+    stream.data_collator = own_collator
+    capsys.readouterr()
+    report = batchstat.preflight(stream)
+    assert "steps 2 of 2 batches" in " ".join(capsys.readouterr().out.split())
+    assert "recording/part-of-epoch" in [each.id for each in report.warnings]
