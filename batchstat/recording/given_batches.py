@@ -87,8 +87,7 @@ class GivenBatches(Strategy):
         lengths = lengths_of_samples[self.places].astype(np.int64)
         widths = self.widths
         if widths is None:
-            longest = self.longest_rows(lengths_of_samples)
-            widths = round_up(longest, self.pad_to_multiple_of)
+            widths = round_up(self._longest_rows(lengths), self.pad_to_multiple_of)
         return BatchPlan(
             samples=self.places,
             lengths=lengths,

@@ -200,7 +200,6 @@ def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]] | None:
 
 
 def _begins_again(one: Sequence[int], other: Sequence[int], drawn: Mapping[int, set[int]]) -> bool:
-    """Return whether an iterator draws again what another one of the same epoch has drawn."""
     if one[1] != other[1]:  # of another data set
         return False
     # Two loaders may have a part of the samples each, as the stages of a curriculum.
@@ -271,7 +270,6 @@ def _unstepped(collated: CollatedBatches, whys: Sequence[str]) -> list[tuple[str
 
 
 def _data_sets(batch: RecordedBatch) -> list[int]:
-    """Return the number of the data set of each part of a batch; 0 where it is not known."""
     sources = batch.sources or [None] * len(batch.parts)
     return [0 if source is None else source[1] for source in sources]
 

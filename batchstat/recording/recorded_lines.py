@@ -35,7 +35,7 @@ _READ = {
     "parts": [_PART, ...],
     "epoch": (..., None, 0),
     "sources": (..., [(None, [0])]),
-    "numbers": (..., None, [(None, [0])]),
+    "numbers": (..., None, [[0]]),
     "digests": (..., [str]),
     "one": (..., 1),
 }

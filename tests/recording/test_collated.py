@@ -142,7 +142,7 @@ def test_labels_of_other_models_stand_where_they_are():
     assert batchstat.measure([every], loss="token-sum").trained.tokens == 5  # shifted already
     classes = KINDS["a mask"](rows) | {"labels": np.array([0, 1])}
     row = batchstat.measure([classes])
-    assert (row.trained, dict(row.reading.loss)) == (None, {"unknown": 1})
+    assert (row.trained, dict(row.reading.loss)) == (None, {"of rows": 1})
 
 
 def test_padding_that_carries_loss_is_counted():

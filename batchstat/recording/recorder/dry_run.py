@@ -99,8 +99,15 @@ class DryRun:
         if not batches or len(batches) < sum(self._batches_of_steps.values()):
             return "how the loop makes its batches was not seen"
         iterators = [each.epoch for each in batches]
-        # A loader that begins again has come to its end.
-        if iterators != sorted(iterators) or len({each.source[1:] for each in batches}) > 1:
+        first = batches[0].source
+        drawn = {n for each in batches if each.epoch == first[0] for n in each.numbers or ()}
+        # A loader that begins again has come to its end: one of each epoch draws the same samples.
+        is_again = all(
+            each.source[1:] == first[1:]
+            or (each.source[1] == first[1] and not drawn.isdisjoint(each.numbers or ()))
+            for each in batches
+        )
+        if iterators != sorted(iterators) or not is_again:
             return "batches of several loaders are computed, and it did not come to their ends"
         return ""
 

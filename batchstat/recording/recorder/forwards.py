@@ -339,7 +339,6 @@ class Forwards:
         return called
 
     def _look(self, module: Any, args: Any, kwargs: Any) -> None:
-        """Note what a module inside a forward is given, if that is looked into."""
         # A tensor of another library may have no memory or strides.
         with contextlib.suppress(Exception):
             if self._inside is not None:

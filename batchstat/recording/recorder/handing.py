@@ -15,9 +15,11 @@ _SIDES: dict[str, Any] = {
     "first": lambda array, width: array[:, :width],
     "last": lambda array, width: array[:, array.shape[1] - width :],
     "turned": lambda array, _: array.T,
+    "upper": lambda array, length: array[:length],
 }
 """How a loop changes an array of its loader before it is an argument of the model, by the columns
-that it keeps: a language model is often given the first ones, all tokens but the last.
+that it keeps: a language model is often given the first ones, all tokens but the last. Where a
+column is a sample, these are rows.
 """
 _WIDTHS: dict[str, Any] = {
     "less": lambda width, _longest, number: max(width - number, 0),
@@ -55,7 +57,8 @@ class _Origin:
         """
         if len(array.shape) != 2:
             return array
-        width, rules = array.shape[1], self.rules if longest is not None else [("less", 0)]
+        width = array.shape[0 if self.side == "upper" else 1]
+        rules = self.rules if longest is not None else [("less", 0)]
         widths = {_WIDTHS[rule](width, longest, number) for rule, number in rules}
         return _SIDES[self.side](array, widths.pop()) if len(widths) == 1 else None
 
@@ -183,7 +186,6 @@ class Handing:
         return parts
 
     def _longest(self, origins: Mapping[Any, _Origin], loader_arrays: Any, model: Any) -> int:
-        """Return the tokens of the longest row of a loader's batch."""
         parts = model.read(_arguments(origins, loader_arrays, None), self._pad_token_id)
         # Without any, nothing tells padding: no row is shorter than its batch.
         real = [sum(row) for part in parts for row in part.real or [[part.width]]]
@@ -214,7 +216,10 @@ def _sides_between(loader_array: Any, argument: Any) -> list[str]:
     if len(from_shape) != 2 or len(to_shape) != 2:  # only rows of tokens are cut or turned
         is_same = from_shape == to_shape and bool((loader_array == argument).all())
         return ["first"] if is_same else []
-    changed = {side: change(loader_array, to_shape[1]) for side, change in _SIDES.items()}
+    changed = {
+        side: change(loader_array, to_shape[0 if side == "upper" else 1])
+        for side, change in _SIDES.items()
+    }
     return [
         side
         for side, array in changed.items()
@@ -223,11 +228,11 @@ def _sides_between(loader_array: Any, argument: Any) -> list[str]:
 
 
 def _columns(loader_array: Any, argument: Any, side: str) -> tuple[int, int]:
-    """Return (width of an array of the loader, columns that an argument keeps of it)."""
     if len(loader_array.shape) != 2:
         return 0, 0
-    width = loader_array.shape[1]
-    return width, width if side == "turned" else argument.shape[1]
+    axis = 0 if side == "upper" else 1
+    width = loader_array.shape[axis]
+    return width, width if side == "turned" else argument.shape[axis]
 
 
 def _tokens_of(part: ReadBatch) -> Any:

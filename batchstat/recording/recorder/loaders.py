@@ -173,7 +173,6 @@ class Loaders:
         return facts
 
     def _new_facts(self, data_set: Any, loader: Any) -> _IteratorFacts:
-        """Return facts of a new iterator. `loader` is what stays the same in each of its epochs."""
         numbers = self._data_sets.number_of(data_set), self._loaders.number_of(loader)
         self.newest_epoch += 1
         return _IteratorFacts((self.newest_epoch, *numbers))

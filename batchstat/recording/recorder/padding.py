@@ -196,7 +196,6 @@ def _count_padding_samples(
 
 
 def _note_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], batch: ReadBatch) -> None:
-    """Note the real tokens of each row by an array of lengths, such as "lengths" or "seq_len"."""
     for name, lengths in values.items():
         if are_lengths(name, lengths, *shape):
             batch.padding_source, batch.real = str(name), samples_of(lengths.tolist())

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .recorder import Recorder
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 
 class Patches:

@@ -210,7 +210,6 @@ def _told_columns(ids: Any, values: Mapping[Any, Any], inside: Inside) -> set[bo
 
 
 def _padding_under(ids: Any, real_mask: Any) -> int | None:
-    """Return the id that pads by a mask of what is real; None where it does not mark one."""
     tokens = set() if real_mask is None else set(ids[~real_mask].reshape(-1).tolist())
     return tokens.pop() if len(tokens) == 1 else None
 

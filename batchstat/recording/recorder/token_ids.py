@@ -111,7 +111,6 @@ def _is_binary(array: Any) -> bool:
 
 
 def _are_labels(array: Any, ids: Any) -> bool:
-    """Return whether an array is the labels of token ids: these themselves, or moved by one."""
     if shape_of(array) != shape_of(ids):
         return False
     pairs = [(array, ids), (array[:, :-1], ids[:, 1:]), (array[:-1], ids[1:])]

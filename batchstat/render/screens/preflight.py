@@ -16,7 +16,7 @@ from batchstat.render.screens.losses import loss_lines
 from batchstat.render.screens.recording import run_lines, run_source, unstepped_lines
 from batchstat.render.screens.simulated import basis_line, device_lines, rank_idle
 from batchstat.render.text import decimal, one_line, percent, span
-from batchstat.simulation.compare.changes import Change
+from batchstat.simulation.compare.changes import Change, keeps_batches
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.results import Simulation
 from batchstat.trainers.preflight.observed import Observed
@@ -49,7 +49,7 @@ def preflight_screen(
         what_helps = [Line("result", _WITH_DECODER + _of_decoder(report, observed))]
     elif observed is not None and observed.per_prompt:
         what_helps = [Line("result", _GENERATED)]
-    elif observed is not None and observed.is_stream and simulation.row.counts.steps:
+    elif observed is not None and observed.is_stream and not keeps_batches(simulation.row):
         what_helps = [*what_helps, Line("or", _OF_STREAM)] if report.changes.star else []
         what_helps = what_helps or [Line("result", _OF_STREAM)]
     # Where nothing is trained, nothing about its batches would help.

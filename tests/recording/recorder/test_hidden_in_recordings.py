@@ -87,4 +87,4 @@ def test_a_secret_in_each_place_is_in_nothing_written(tmp_path: Path, run: Run, 
 def test_a_recording_of_an_earlier_version_is_shown_without(tmp_path: Path):
     lines = [begin(), *(line for i in range(3) for line in (batch(i, 3, 5), step(i)))]
     folder = write(tmp_path, lines, command=["train.py", "--hub_token", CANARY])
-    assert run_facts(read_recording(folder)).command == "train.py --hub_token '…'"
+    assert run_facts(read_recording(folder), 1, ()).command == "train.py --hub_token '…'"

@@ -310,7 +310,8 @@ def test_a_dry_run_without_a_loader_says_that_it_has_no_epoch(tmp_path):
         loop()
     assert len(run.recording.ranks[0].batches) == 3
     messages = [each.message for each in run.report.warnings]
-    assert any("this is less than an epoch: how its batches" in each for each in messages)
+    why = "this is less than an epoch: how the loop makes its batches"
+    assert any(why in each for each in messages)
 
 
 def test_a_dry_run_of_a_batch_in_parts_says_that_it_has_no_epoch(tmp_path):
