@@ -127,8 +127,10 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
     token = counts.most_common(1)[0][0]
     repeats_of_token = [repeats for last, repeats in ends if last == token]
     n_padded = len(repeats_of_token)  # rows that end in the token
-    # Every row ends in it, some in one alone: it ends texts, as <eos> does.
-    ends_texts = n_padded == len(ends) and min(repeats_of_token) == 1
+    # Every row ends in it, most in one alone: it ends texts, as <eos> does. Rows that are padded
+    # beyond the longest text end in it too, and a text that is one token shorter in one alone.
+    n_repeated = sum(repeats > 1 for repeats in repeats_of_token)
+    ends_texts = n_padded == len(ends) and n_repeated < GUESSED * len(ends)
     # Rows of equal length may end in a frequent token, such as a space, once each.
     if ends_texts or max(repeats_of_token) == 1 or n_padded < max(2, GUESSED * len(ends)):
         return

@@ -104,7 +104,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     yield Line("padding", f"{padding} · {_largest(report.simulation)}")
     yield Line("steps", " · ".join(_steps(report)))
     if report.observed is not None and report.observed.run is not None:
-        yield from unstepped_lines(report.observed.run, row.counts)
+        yield from unstepped_lines(report.observed.run, row.counts, report.batches)
     # The trainer's log counts packed rows as examples, which is not the number of samples.
     if report.num_examples is not None:
         rows = counted(report.num_examples, "packed row")
@@ -298,7 +298,7 @@ def _steps(report: Preflight) -> Iterator[str]:
     if report.no_step:
         yield "no optimizer step was taken: nothing was trained"
         return
-    part = f"{counts.steps:,} of {counts.batches - (run.unstepped_batches if run else 0):,} batches"
+    part = f"{counts.steps:,} of {report.batches - (run.unstepped_batches if run else 0):,} batches"
     # Only a Trainer says how long an epoch is, and how long training lasts.
     is_unknown = observed is not None and epoch is None and observed.is_part
     if is_unknown or (run is not None and epoch is None and not (run.is_dry and run.trainer)):
@@ -306,7 +306,7 @@ def _steps(report: Preflight) -> Iterator[str]:
         if counts.steps:
             yield per_step
         return
-    n_batches = counts.batches if epoch is None else epoch.batches
+    n_batches = report.batches if epoch is None else epoch.batches
     yield f"{report.steps_per_epoch:,} per epoch of {n_batches:,} batches"
     if epoch is not None:
         yield f"{part} {'read' if run is None else 'recorded'}"

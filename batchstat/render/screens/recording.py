@@ -35,10 +35,9 @@ def run_source(run: RunFacts) -> Iterator[Line]:
         facts.append(f"shown: the first of {run.epochs:,} epochs")
     if run.is_dry:
         scope = ", of the first train() alone" if run.trainer else ""
-        if not run.trainer and run.steps > run.computed_steps:
-            scope = (
-                ", the rest of that loader read; whether the loop goes on to another was not seen"
-            )
+        if not run.trainer:
+            rest = ", the rest of that loader read" if run.steps > run.computed_steps else ""
+            scope = f"{rest}; whether the loop goes on to another loader was not seen"
         facts.append(f"dry run: {run.computed_steps:,} computed{scope}")
     yield Line("run", " · ".join(facts))
     if run.python:
@@ -54,11 +53,11 @@ def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:
     return Group(*run_source(run), Line("data", f"{' · '.join(words)} recorded in {run.folder}"))
 
 
-def unstepped_lines(run: RunFacts, counts: PlanCounts) -> Iterator[Line]:
+def unstepped_lines(run: RunFacts, counts: PlanCounts, n_batches: int) -> Iterator[Line]:
     """Yield the lines on batches of an epoch that are in no step of it, and why."""
     for why, (batches, samples) in run.unstepped.items():
         of_all = f"{samples:,} of {counted(counts.samples, 'sample')}"
-        yield Line("no step", f"{of_all} {why}: {batches:,} of {counts.batches:,} batches")
+        yield Line("no step", f"{of_all} {why}: {batches:,} of {n_batches:,} batches")
 
 
 def run_lines(run: RunFacts) -> Iterator[Line]:

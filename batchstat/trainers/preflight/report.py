@@ -90,6 +90,12 @@ class Preflight:
         return None if self.observed is None else self.observed.run
 
     @property
+    def batches(self) -> int:
+        """Batches of an epoch: several forwards of the same samples are one."""
+        rows = self.profile.rows
+        return self.simulation.row.counts.batches // (1 if rows is None else len(rows.forwards))
+
+    @property
     def total_steps(self) -> int:
         """Optimizer steps of the whole training."""
         return self.setup.schedule.total_steps(self.steps_per_epoch)
