@@ -12,6 +12,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import distinct
 from batchstat.planning.samples import Samples
 from batchstat.recording.collated import CollatedBatches, as_collated, sample_numbers
+from batchstat.recording.recorder.read_batches import ReadBatch
 from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
 from batchstat.recording.rows_together import rows_together, with_rows_joined
 
@@ -55,28 +56,30 @@ def batches_of(recording: Recording) -> RecordedBatches:
     # The batches of the first epoch on each rank; what else was recorded is not described.
     first_epochs = [_first_epoch(epochs) for epochs in epochs_of_ranks]
     _check_steps(name, recording, first_epochs)
-    # What each forward computed, and the sample numbers of its rows. A backward may have several
-    # forwards, each with a width of its own: each counts as a batch of the step, unless all of them
-    # compute the same samples.
+    # A backward may have several forwards, each with a width of its own: each counts as a batch of
+    # the step, unless all of them compute the same samples.
     trainer = recording.ranks[0].trainer or {}
     kind = trainer.get("together", "")
-    batches = [batch for batches_of_rank in first_epochs for batch in batches_of_rank]
+    batches = list(chain.from_iterable(first_epochs))
     together = rows_together(batches, kind)
+    # Of each batch of a step: its forwards, its sample numbers, the number of the data set that
+    # counts these, and why it is in no step, or "".
+    parts: list[Sequence[ReadBatch]] = []
     numbers_of_parts: list[Sequence[int] | None] = []
-    data_of_batches: list[int] = []  # the number of the data set, which counts its samples
-    whys = [batch.unstepped for batch in batches]  # why each is in no step, or ""
-    if together is None:
-        parts = [[part] for batch in batches for part in batch.parts]
-        whys = [batch.unstepped for batch in batches for _ in batch.parts]
-        for batch in batches:
-            numbers_of_parts += batch.numbers or [None] * len(batch.parts)
-            data_of_batches += _data_sets(batch)
-    else:  # several forwards of one batch of samples are one batch of the step
-        parts = [[*batch.parts] for batch in batches]
-        for batch in batches:
-            of_first = () if batch.numbers is None else batch.numbers[0]
-            numbers_of_parts.append(list(dict.fromkeys(of_first)) or None)
-            data_of_batches += _data_sets(batch)[:1]
+    data_of_batches: list[int] = []
+    whys: list[str] = []
+    for batch in batches:
+        lists: Sequence[Sequence[int] | None] = batch.numbers or [None] * len(batch.parts)
+        sources = batch.sources or [None] * len(batch.parts)
+        if together is None:
+            parts += [[part] for part in batch.parts]
+        else:
+            parts.append(batch.parts)
+            lists, sources = [list(dict.fromkeys(lists[0] or ())) or None], sources[:1]
+        numbers_of_parts += lists
+        data_of_batches += [0 if source is None else source[1] for source in sources]
+        whys += [batch.unstepped] * len(lists)
+    if together is not None:
         first_epochs = [[replace(b, parts=b.parts[:1]) for b in each] for each in first_epochs]
     turns, per_step, n_steps = _batches_in_turns(first_epochs)
     # `parts` has all batches of rank 0 first, `turns` says which of them are computed together.
@@ -91,11 +94,6 @@ def batches_of(recording: Recording) -> RecordedBatches:
         collated = with_rows_joined(collated, [together[i] for i in sequence], kind)
     in_turns = replace(collated.batches, turns=turns, finished_steps=n_steps)
     collated = replace(collated, batches=in_turns)
-    whys = [
-        why
-        for batch in batches
-        for why in [batch.unstepped] * (len(batch.parts) if together is None else 1)
-    ]
     unstepped = _unstepped(collated, [whys[i] for i in sequence])
     numbers = sample_numbers([numbers_of_parts[i] for i in sequence], collated)
     data_sets, places = np.unique([data_of_batches[i] for i in sequence], return_inverse=True)
@@ -267,11 +265,6 @@ def _unstepped(collated: CollatedBatches, whys: Sequence[str]) -> list[tuple[str
     tokens = np.diff(np.concatenate([[0], np.cumsum(real[batches.places])])[offsets])
     counts = zip(whys, np.diff(offsets).tolist(), tokens.tolist(), strict=True)
     return [(why, samples, real_tokens) for why, samples, real_tokens in counts if why]
-
-
-def _data_sets(batch: RecordedBatch) -> list[int]:
-    sources = batch.sources or [None] * len(batch.parts)
-    return [0 if source is None else source[1] for source in sources]
 
 
 def _with_each_sample_once(

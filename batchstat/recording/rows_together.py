@@ -30,9 +30,8 @@ def rows_together(batches: Sequence[RecordedBatch], kind: str) -> list[Together]
     known = [each for each in found if each is not None]
     # A sampler that draws again may put samples twice into some batches: not into all.
     forwards = {each.forwards for each in known}
-    return (
-        known if len(known) == len(found) and len(forwards - {(1,)}) == len(forwards) == 1 else None
-    )
+    is_told = len(known) == len(found) and len(forwards) == 1 and forwards != {(1,)}
+    return known if is_told else None
 
 
 def _together(batch: RecordedBatch, is_pair: bool) -> Together | None:
@@ -79,10 +78,7 @@ def with_rows_joined(
     lengths, forwards = collated.samples.lengths, together[0].forwards
     # All first rows before all second ones, or side by side: by where a sample has equal rows.
     rows, beside = _places(together, "F"), _places(together, "C")
-    if [bool((np.ptp(lengths[each], axis=1) == 0).all()) for each in (rows, beside)] == [
-        False,
-        True,
-    ]:
+    if np.ptp(lengths[rows], axis=1).any() and not np.ptp(lengths[beside], axis=1).any():
         rows = beside
     assert collated.batches.widths is not None, "batches that were read have widths"
     widths = collated.batches.widths.reshape(-1, len(forwards))
@@ -108,10 +104,8 @@ def _places(together: Sequence[Together], order: Literal["F", "C"]) -> Ints:
     for batch in together:
         columns, of_mark = [], {mark: i for i, mark in enumerate(dict.fromkeys(batch.marks))}
         for rows in batch.forwards:
-            places, first = (
-                np.arange(first, first + batch.samples * rows),
-                first + batch.samples * rows,
-            )
+            places = np.arange(first, first + batch.samples * rows)
+            first += len(places)
             if len(batch.marks) == len(places):
                 by_sample = np.argsort([of_mark[mark] for mark in batch.marks], kind="stable")
                 columns.append(places[by_sample].reshape(-1, rows))
