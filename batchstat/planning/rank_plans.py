@@ -39,22 +39,29 @@ def plan_shares(
 
 
 def tabulate_shares(
-    strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
+    strategy: Strategy,
+    shares: EpochShares,
+    settings: ResolvedSettings,
+    plans_kept: list[BatchPlan] | None = None,
 ) -> Iterator[Iterator[BatchTable]]:
-    """Yield, for each share, the batches of the plans of `plan_shares` as tables. Most strategies
-    count a table from the lengths alone, which is faster than a plan that says which sample is
-    where.
+    """Yield, for each share, the batches of the plans of `plan_shares` as tables; the plans are
+    added to `plans_kept`, if it is given. Else most strategies count a table from the lengths
+    alone, which is faster than a plan that says which sample is where.
     """
     trained_in = trained_to_balance(shares, settings)
+
+    def tabulate(plan: BatchPlan) -> BatchTable:
+        plan = strategy.in_rows(plan, shares.samples)
+        if plans_kept is not None:
+            plans_kept.append(plan)
+        return BatchTable.of([plan], trained_in)
+
     # Only a plan has the samples of a batch, whose trained tokens or rows are counted, and its own
     # rows, from which the last batches are made again.
     is_counted = trained_in is not None or shares.samples.rows is not None
-    if is_counted or remakes_last(strategy, settings):
+    if plans_kept is not None or is_counted or remakes_last(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
-            yield (
-                BatchTable.of([strategy.in_rows(plan, shares.samples)], trained_in)
-                for plan in plans
-            )
+            yield map(tabulate, plans)
         return
     for share in shares.shares:
         yield tabulate_windows(strategy, share, seed=settings.seed, epoch=settings.epoch)

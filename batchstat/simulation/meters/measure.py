@@ -11,14 +11,7 @@ import numpy as np
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import (
-    RankRound,
-    distribute,
-    plan_shares,
-    remakes_last,
-    tabulate_shares,
-    trained_to_balance,
-)
+from batchstat.planning.rank_plans import RankRound, distribute, remakes_last, tabulate_shares
 from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.rng import window_rng
 from batchstat.planning.shares import EpochShares
@@ -100,21 +93,12 @@ def _planned(
 ) -> list[Iterator[BatchTable]]:
     """Return, for each share of the epoch, an iterator over the tables of its batches."""
     strategy, settings = request.strategy, request.settings
-    if plans_kept is not None:
-        # The samples whose trained tokens the tables count, or None.
-        trained_in = trained_to_balance(shares, settings)
-
-        def keep_and_tabulate(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
-            for plan in (strategy.in_rows(each, shares.samples) for each in plans):
-                plans_kept.append(plan)
-                yield BatchTable.of([plan], trained_in)
-
-        return list(map(keep_and_tabulate, plan_shares(strategy, shares, settings)))
     # If the whole epoch is one window, some strategies make its batches from the histogram, which
     # has fewer lengths than the epoch has samples. A histogram does not know the trained tokens.
-    if from_histogram and shares.samples.rows is None and settings.balance_by != "trained":
+    from_histogram &= plans_kept is None and settings.balance_by != "trained"
+    if from_histogram and shares.samples.rows is None:
         first_rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, first_rng)
         if summary is not None:
             return [iter([summary])]
-    return list(tabulate_shares(strategy, shares, settings))
+    return list(tabulate_shares(strategy, shares, settings, plans_kept))
