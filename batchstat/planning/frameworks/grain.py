@@ -8,10 +8,8 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MAX_INT, described, parameter
-from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.algorithms.packing import Packing, first_fit
 from batchstat.planning.frameworks.packed_rows import PackedRows
-from batchstat.planning.plan import Window
 from batchstat.planning.strategies.packed import PackedSamples
 
 
@@ -81,13 +79,6 @@ class Grain(PackedRows):
         # Each sample is a run of its own: one length in one row.
         packing = Packing(row=row, rows=ones, per_row=ones, before=before, tokens=lengths)
         return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
-
-    def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
-        batches in these.
-        """
-        offsets = cut_every(n_rows, self.batch_size, keep_short=self.keeps_short(window))
-        return np.arange(offsets[-1]), offsets
 
     def _fill_rows(self, lengths: Ints) -> tuple[Ints, Ints]:
         """Fill the open rows with samples in sequence, until one fits into no row. Returns the row

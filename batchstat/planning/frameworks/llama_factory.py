@@ -86,11 +86,6 @@ class LlamaFactory(ShuffledRows):
         return self.packing in ("masked", "unpadded")
 
     @property
-    def cuts_samples(self) -> bool:
-        """Whether rows are cut from concatenated samples."""
-        return self.packing == "wrapped"
-
-    @property
     def joins_samples(self) -> bool:
         """Whether labels of a row are predicted over its samples, as in all rows that are packed:
         neat_packing, too, leaves a label to the first token of each.

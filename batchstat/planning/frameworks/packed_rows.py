@@ -60,11 +60,11 @@ class PackedRows(Strategy):
             begins: (n_samples,) where each sample begins among these.
         """
 
-    @abstractmethod
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
-        batches in these.
-        """
+        """Return the rows of all batches end to end, and (n_batches + 1,) where batches begin."""
+        size = self.batch_capacity or 1
+        offsets = cut_every(n_rows, size, keep_short=self.keeps_short(window))
+        return np.arange(offsets[-1]), offsets
 
     def plan(self, window: Window) -> BatchPlan:
         """Pack the samples into rows, and divide the rows among batches.
@@ -118,16 +118,18 @@ class ShuffledRows(PackedRows):
     batch_size: int  # rows per batch
     world_size: int = 1  # number of ranks, among which the rows are divided
 
+    @property
+    def cuts_samples(self) -> bool:
+        """Whether rows are cut from concatenated samples."""
+        return bool(vars(self)["packing"] == "wrapped")
+
     def repeats_samples(self, settings: ResolvedSettings) -> bool:  # noqa: ARG002
         """Return whether rows are repeated for the ranks."""
         return self.world_size > 1 and not self.drop_last
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
-        batches in these.
-
-        Ranks get the batches in turn, as accelerate divides them: the last turn is filled up with
-        the first rows, or with `drop_last` left out.
+        """Return the rows of all batches. Ranks get these in turn, as accelerate divides them: the
+        last turn is filled up with the first rows, or with `drop_last` left out.
         """
         rows = self.sequence(n_rows, window)
         rows_per_turn = self.batch_size * self.world_size

@@ -71,11 +71,6 @@ class Trl(ShuffledRows, PacksDocuments):
         return not self.cuts_samples
 
     @property
-    def cuts_samples(self) -> bool:
-        """Whether rows are cut from concatenated samples."""
-        return self.packing == "wrapped"
-
-    @property
     def lays_rows_end_to_end(self) -> bool:
         """Whether the rows of a batch become one."""
         return not self.cuts_samples
