@@ -29,11 +29,13 @@ class GivenBatches(Strategy):
     row_offsets: Ints
     batch_offsets: Ints
     widths: Ints | None = None  # (n_batches,) tokens to which rows are padded
-    forward_widths: Ints | None = None
+    forward_widths: Ints | None = None  # type: ignore[misc]
     forwards: tuple[int, ...] = (1,)  # those of the `SampleRows` of its samples
-    turns: Ints | None = None
+    turns: Ints | None = None  # type: ignore[misc]
     # An epoch of a recording may have batches that are in no step.
-    finished_steps: int | None = parameter("Its steps that an optimizer makes.", None, least=0)
+    finished_steps: int | None = parameter(  # type: ignore[misc]
+        "Its steps that an optimizer makes.", None, least=0
+    )
     attends_within_samples: bool = False
     origin: RowRequest | None = None
     # What takes out padding to more than the longest row of a batch, in words; empty without such.
@@ -79,15 +81,14 @@ class GivenBatches(Strategy):
         """Return the batches, with the lengths of the whole epoch in the sequence of the corpus."""
         return self._with_lengths(window.lengths)
 
-    def _longest_rows(self, lengths: Ints) -> Ints:
-        return longest_of_each(sum_groups(lengths, self.row_offsets), self.batch_offsets)
-
     def _with_lengths(self, lengths_of_samples: Ints) -> BatchPlan:
         """Return the batches as a plan."""
         lengths = lengths_of_samples[self.places].astype(np.int64)
         widths = self.widths
         if widths is None:
-            widths = round_up(self._longest_rows(lengths), self.pad_to_multiple_of)
+            row_tokens = sum_groups(lengths, self.row_offsets)
+            longest = longest_of_each(row_tokens, self.batch_offsets)
+            widths = round_up(longest, self.pad_to_multiple_of)
         return BatchPlan(
             samples=self.places,
             lengths=lengths,

@@ -61,6 +61,12 @@ class Strategy(ABC):
     # Samples that it plans, and that are measured, in a second on one core, to the order of
     # magnitude: what there is time for.
     samples_per_second: ClassVar[int] = 1_000_000
+    # (n_turns, world_size) the unit of each rank; None where the settings decide that.
+    turns: ClassVar[Ints | None] = None
+    # (n_batches, n_forwards) widths of forwards; None where the longest rows decide them.
+    forward_widths: ClassVar[Ints | None] = None
+    # How many of its steps, from the first, an optimizer steps on; None for all.
+    finished_steps: ClassVar[int | None] = None
 
     # A batch's width is rounded up to a multiple of this many tokens, before any budget is applied.
     pad_to_multiple_of: int = 1
@@ -85,21 +91,6 @@ class Strategy(ABC):
         """Raise OptionError where the strategy does not go with its settings; any does, unless it
         says otherwise.
         """
-
-    @property
-    def turns(self) -> Ints | None:
-        """(n_turns, world_size) the unit of each rank; None where the settings decide that."""
-        return None
-
-    @property
-    def forward_widths(self) -> Ints | None:
-        """(n_batches, n_forwards) widths of forwards; None where the longest rows decide them."""
-        return None
-
-    @property
-    def finished_steps(self) -> int | None:
-        """How many of its steps, from the first, an optimizer steps on; None for all."""
-        return None
 
     @property
     def window_size(self) -> int | None:
@@ -166,10 +157,8 @@ class Strategy(ABC):
         # (n_entries, k) the new batch of each row, by which rows are put in order.
         new_batches = of_entry[:, None] * n + np.repeat(np.arange(n), samples.rows.forwards)
         order = np.argsort(new_batches, axis=None, kind="stable")
-        batch_offsets, in_order = (
-            offsets_from_sizes(np.bincount(new_batches.flat)),
-            lengths.flat[order],
-        )
+        batch_offsets = offsets_from_sizes(np.bincount(new_batches.flat))
+        in_order = lengths.flat[order]
         widths = np.repeat(plan.widths, n) if self.forward_widths is None else self.forward_widths
         # Forwards have widths of their own, unless rows are padded to a length of the strategy's.
         if n > 1 and self.forward_widths is None and self.row_length is None:
