@@ -33,10 +33,8 @@ def offsets_from_sizes(sizes: Ints) -> Ints:
 
 
 def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Write out n ranges of consecutive numbers, end to end.
-
-    Returns the borders of the ranges (n + 1,), and all numbers in them: first [10, 50] and sizes
-    [3, 2] -> offsets [0, 3, 5] and numbers [10, 11, 12, 50, 51].
+    """Return the borders (n + 1,) of n ranges of consecutive numbers, and all their numbers, end to
+    end: first [10, 50] and sizes [3, 2] -> [0, 3, 5] and [10, 11, 12, 50, 51].
     """
     offsets = offsets_from_sizes(sizes)
     # The number at position p of the result is first + p - (offset of its range): here without p.
@@ -49,9 +47,7 @@ def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 
 
 def sum_groups(numbers: Ints, offsets: Ints) -> Ints:
-    """Return (n_groups,) the sum of `numbers[offsets[i] : offsets[i + 1]]`; 0 for an empty group,
-    which `exact.sums` does not allow.
-    """
+    """Return (n_groups,) the sum of each group, which may be empty, unlike in `exact.sums`."""
     # The running sum, from 0, at each offset; a group is the difference of two.
     totals: Ints = np.diff(offsets_from_sizes(numbers)[offsets])
     return totals
@@ -63,9 +59,7 @@ def first_of_groups(offsets: Ints) -> Ints:
 
 
 def gather_groups(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Say where to find the items of some groups, to copy these groups in `order`.
-
-    Returns the borders of the copied groups, and the position of each of their items in the
+    """Return the borders of groups copied in `order`, and where each of their items is in the
     original: offsets [0, 3, 5] and order [1, 0] -> [0, 2, 5] and [3, 4, 0, 1, 2].
     """
     first = offsets[order]
@@ -79,9 +73,8 @@ def in_pieces(
     concatenate: Callable[[Sequence[_Part]], _Part],
     take: Callable[[_Part, Ints], _Part],
 ) -> Iterator[_Part]:
-    """Cut a stream of parts of any size into pieces of `size` items; the last may have fewer.
-
-    Parts of 3, 4 and 2 items with size 4 -> pieces of 4, 4 and 1.
+    """Cut a stream of parts of any size into pieces of `size` items; the last may have fewer. Parts
+    of 3, 4 and 2 items with size 4 -> pieces of 4, 4 and 1.
     """
     pending: list[_Part] = []
     n_pending = 0

@@ -18,10 +18,7 @@ _LOW = 2**_HALF - 1  # mask of the low 32 bits of a number
 
 
 def widen(numbers: Ints, bound: int) -> Ints:
-    """Prepare numbers for a calculation whose results may be as large as `bound`.
-
-    Returns them unchanged if such results fit 64 bits, and otherwise as Python integers.
-    """
+    """Return numbers, as Python integers if results as large as `bound` do not fit 64 bits."""
     return numbers if bound < _LIMIT else numbers.astype(object)
 
 
@@ -46,10 +43,7 @@ def dot(one: Ints, other: Ints) -> int:
 
 
 def sums(numbers: Ints, offsets: Ints) -> Ints:
-    """Add up each group of numbers; no group may be empty.
-
-    Returns (n_groups,): element i is the sum of `numbers[offsets[i] : offsets[i + 1]]`.
-    """
+    """Return (n_groups,) the sum of `numbers[offsets[i] : offsets[i + 1]]`; no group is empty."""
     if len(offsets) == 1:  # no groups: `max` raises on an empty array
         return numbers[:0]
     largest_group = int(np.diff(offsets).max())
@@ -58,10 +52,7 @@ def sums(numbers: Ints, offsets: Ints) -> Ints:
 
 
 def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """Return the sum of each group of numbers, and the sum of the squares of each group.
-
-    Groups are given by `offsets`, as in `sums`, and numbers are below 2^31: a square fits 64 bits.
-    """
+    """Return the sums of groups, as `sums` does, and of their squares; numbers are below 2^31."""
     # Without groups, or where a sum of squares may not fit 64 bits: `sums` is slower, but right.
     if len(offsets) == 1 or _largest(numbers) ** 2 * len(numbers) >= _LIMIT:
         return sums(numbers, offsets), sums(numbers * numbers, offsets)
@@ -78,11 +69,7 @@ def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
 
 def sums_at(positions: Ints, numbers: Ints, size: int) -> Ints:
-    """Add up the numbers that share a position.
-
-    Returns (size,): element i is the sum of the numbers whose position is i. Positions [0, 2, 0],
-    numbers [5, 7, 1] and size 3 -> [6, 0, 7].
-    """
+    """Return (size,) sums by position: positions [0, 2, 0], numbers [5, 7, 1] -> [6, 0, 7]."""
     bound = _largest(numbers) * len(numbers)  # no sum is larger
     # bincount adds weights as floats of 64 bits, which hold every whole number up to here.
     if bound < 2**53:
@@ -93,15 +80,11 @@ def sums_at(positions: Ints, numbers: Ints, size: int) -> Ints:
 
 
 def add_exactly(numbers: Ints, add: Callable[[Ints], Ints], max_summands: int) -> Ints:
-    """Return `add(numbers)` without overflow: the same sums, however large they are.
+    """Return `add(numbers)` without overflow: the same sums, however large they are. `add` sums
+    numbers of an array of any shape, at most `max_summands` in each sum.
 
     Where a sum may not fit 64 bits, the high and the low 32 bits of the numbers are summed
     separately, so that neither sum overflows, and then joined.
-
-    Args:
-        numbers: numbers in an array of any shape.
-        add: returns sums of the numbers of an array; alone, it loses what is above 64 bits.
-        max_summands: the most numbers that `add` puts into one sum.
     """
     # `object` arrays hold Python integers, which never overflow; and ordinary sums fit.
     if numbers.dtype == object or _largest(numbers) * max_summands < _LIMIT:

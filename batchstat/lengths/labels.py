@@ -101,8 +101,7 @@ def _in_brackets(name: str) -> list[str] | None:
 class Labels:
     """Classes of samples: at most one each, or any number if there are `offsets`."""
 
-    # (n,) index into `names`, -1 for a sample without a label; or (offsets[-1],) those of all
-    # samples in order.
+    # (n,) index into `names`, -1 for no label; or (offsets[-1],) those of all samples in order.
     codes: Ints
     names: tuple[str, ...]  # the labels that occur, in order of their first sample
     # (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None if every sample has one code.
@@ -124,8 +123,7 @@ class Labels:
         codes: list[Ints] = [np.empty(0, np.int64)]
         sizes: list[Ints] = [np.empty(0, np.int64)]
         for part in parts:
-            # new_codes[code] replaces a code of the part. Code -1, no label, stays -1: it takes the
-            # last element.
+            # new_codes[code] replaces a code of the part; -1, no label, takes the last: -1.
             new_codes = np.array([*(numbers[name] for name in part.names), -1], np.int64)
             codes.append(new_codes[part.codes])
             # How many codes each sample has: one where there are no offsets.
@@ -148,9 +146,7 @@ class Labels:
 
     @property
     def are_positions(self) -> bool:
-        """Whether all labels are lists of one length, of 0 and 1 alone, before they are resolved:
-        each list then says of every class whether it is there.
-        """
+        """Whether all labels are lists of one length that say 0 or 1 of each class, unresolved."""
         lists = _listed_classes(self.names)
         listed = [each for each in lists if each]
         sizes = {len(each) for each in listed}

@@ -60,8 +60,7 @@ def candidate_lengths(stats: LengthStats, stated_max: int | None) -> list[int]:
     if len(multiples) <= _MOST_MULTIPLES:
         candidates = set(multiples)
     else:
-        # The same with powers of two: `(n - 1).bit_length()` is the exponent of the first one at or
-        # above n.
+        # The same with powers of two: (n - 1).bit_length() is the exponent of the first from n on.
         exponents = range((median - 1).bit_length(), (longest - 1).bit_length() + 1)
         powers = [2**exponent for exponent in exponents]
         between = [power * 3 // 4 for power in powers[1:] if power > _FINER_ABOVE]
@@ -76,9 +75,7 @@ def candidate_lengths(stats: LengthStats, stated_max: int | None) -> list[int]:
 
 
 def batch_cost(stats: LengthStats, max_length: int) -> float:
-    """Return the expected width of a batch of `USUAL_BATCH_SIZE` random samples, padded to its
-    longest one and truncated to `max_length`.
-    """
+    """Return the expected width of a batch of `USUAL_BATCH_SIZE` random, truncated samples."""
     # All of k samples are among the `n` that are no longer than a value: the first with probability
     # n / count, the next with (n - 1) / (count - 1), and so on.
     n = np.cumsum(stats.counts)
@@ -88,9 +85,7 @@ def batch_cost(stats: LengthStats, max_length: int) -> float:
 
 
 def usual_padding(stats: LengthStats) -> float:
-    """Return the expected padding ratio of batches of `USUAL_BATCH_SIZE` random samples, padded to
-    their longest one.
-    """
+    """Return the expected padding ratio of the random batches that `batch_cost` is about."""
     width = batch_cost(stats, stats.max)
     return 1 - stats.sum / stats.count / width if width else 0.0
 
@@ -105,9 +100,7 @@ def outliers_of(stats: LengthStats) -> Outliers | None:
 
 
 def lost_without(stats: LengthStats, max_length: int, outliers: Outliers | None) -> tuple[int, int]:
-    """Return the tokens that a `max_length` truncates, and all tokens, both of the samples that are
-    no outliers.
-    """
+    """Return the tokens that a `max_length` truncates, and all tokens, both without outliers."""
     lost, whole = stats.above(max_length)[1], stats.sum
     if outliers is None:
         return lost, whole

@@ -82,9 +82,8 @@ class LengthStats:
         return sqrt(squares * self.count - self.sum**2) / self.count
 
     def percentile(self, thousandths: int) -> int:
-        """Return the smallest length that at least this share of the lengths do not exceed.
-
-        Lengths [1, 2, 3, 4] and 500 thousandths -> 2: half of the lengths are at most 2.
+        """Return the smallest length that at least this share of the lengths do not exceed: of [1,
+        2, 3, 4], 500 thousandths do not exceed 2.
         """
         rank = -(-self.count * thousandths // 1000)  # rounded up
         # The first distinct length up to which there are at least `rank` lengths.
@@ -114,10 +113,7 @@ class LengthStats:
         return short.merge(parts).merge(longer.replace(rests))
 
     def replace(self, values: Ints) -> "LengthStats":
-        """Return the statistics after every length `self.values[i]` became `values[i]`.
-
-        The new values need not be sorted or distinct: those that are equal are counted together.
-        """
+        """Return the statistics after each `self.values[i]` became `values[i]`, in any order."""
         # values[i] is new_lengths[position[i]].
         new_lengths, position = np.unique(values, return_inverse=True)
         return LengthStats(new_lengths, sums_at(position, self.counts, len(new_lengths)))
@@ -137,8 +133,7 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
         # as long where most are distinct.
         values, counts = np.unique(numbers, return_counts=True)
         return values.astype(np.int64), counts
-    # times[v] is how often v occurs. It is counted in parts that stay in the cache; part_times ends
-    # at the largest number of its part.
+    # times[v] is how often v occurs, counted in parts that stay in the cache.
     times = np.bincount(numbers[:IN_CACHE], minlength=largest + 1)
     for first in range(IN_CACHE, len(numbers), IN_CACHE):
         part_times = np.bincount(numbers[first : first + IN_CACHE])
@@ -184,10 +179,8 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
 
 
 def log_edges(low: int, high: int, per_octave: int = 1) -> tuple[int, ...]:
-    """Return edges of histogram bins, evenly spaced on a log scale, that span `low` to `high`.
-
-    Edges are whole numbers, and every power of two in the span is one: 3 to 9 -> (2, 4, 8, 16).
-    Between two powers of two lie `per_octave` bins. A length of 0 has a bin of its own.
+    """Return edges of `per_octave` histogram bins between each two powers of two, which span `low`
+    to `high`: 3 to 9 -> (2, 4, 8, 16). A length of 0 has a bin of its own.
     """
     # Exponents of the largest power of two up to `low`, and of the first one above `high`.
     first, last = max(low, 1).bit_length() - 1, max(high, 1).bit_length()

@@ -31,13 +31,9 @@ class TokenRanges:
 
     @classmethod
     def of_mask(cls, mask: npt.NDArray[np.bool_], offsets: Ints) -> "TokenRanges":
-        """Build ranges from a mask of all tokens, in which the samples lie end to end.
+        """Build ranges from a mask of all tokens; sample i is mask[offsets[i] : offsets[i + 1]].
 
         Mask 0 1 1 | 1 0 of two samples, offsets [0, 3, 5] -> edges [1, 3] and [0, 1].
-
-        Args:
-            mask: (n_tokens,) whether each token is of the kind.
-            offsets: (n + 1,) sample i has mask[offsets[i] : offsets[i + 1]].
         """
         # (n_tokens,) whether a token is the first one of a range, as the one before is not in the
         # mask, and whether it is the last one, as the one after is not.
@@ -59,13 +55,9 @@ class TokenRanges:
 
     @classmethod
     def of_last(cls, lengths: Ints, counts: Ints) -> "TokenRanges":
-        """Build ranges of the last `counts[i]` tokens of each sample i.
+        """Build ranges of the last `counts[i]` of the `lengths[i]` tokens of each sample i.
 
         Lengths [5, 4] and counts [2, 0] -> edges [3, 5] of the first sample, and none of the other.
-
-        Args:
-            lengths: (n,) tokens of each sample.
-            counts: (n,) tokens of the kind at the end of each sample, at most its length.
         """
         has_range = counts > 0
         ends = lengths[has_range]
@@ -79,9 +71,6 @@ class TokenRanges:
 
         They are taken to be the tokens after the first one, which carries no loss. If all tokens of
         a sample are of the kind, its range ends one token behind the sample.
-
-        Args:
-            counts: (n,) tokens of the kind in each sample.
         """
         # Each sample has one range, [1, count + 1].
         edges = np.stack([np.ones_like(counts), counts + 1], axis=1).reshape(-1)
@@ -114,11 +103,7 @@ class TokenRanges:
         return TokenRanges(moved[stays], n_staying[self.offsets])
 
     def fits(self, lengths: Ints) -> bool:
-        """Check ranges read from a file: whether they ascend, and lie in samples of these lengths.
-
-        Args:
-            lengths: (n,) tokens of each sample.
-        """
+        """Return whether ranges of a file ascend, and lie in samples of (n,) `lengths` tokens."""
         sizes = np.diff(self.offsets)  # edges of each sample
         # The number of samples is another one, or a range has no end.
         if len(sizes) != len(lengths) or (sizes % 2).any():
@@ -137,18 +122,15 @@ class TokenRanges:
             yield pairs[first:end]
 
     def counts(self, starts: Ints | int = 0, stops: Ints | int | None = None) -> Ints:
-        """Return (n,) how many tokens of the kind each sample has, or a part of it.
-
-        Args:
-            starts: (n,) first token of the part of each sample, or one number for all.
-            stops: (n,) one past its last token, or one number for all; None for the end.
+        """Return (n,) how many tokens of the kind each sample has from its token `starts` to before
+        `stops`: (n,) each, or one number for all; None for the end.
         """
         # Sample i has the ranges range_offsets[i] : range_offsets[i + 1].
         range_offsets = self.offsets // 2
         n_ranges = np.diff(range_offsets)
         first, end = self.edges[::2], self.edges[1::2]
-        # Cut each range to the part of its sample. A range outside gets an end before its first
-        # token, and counts as 0 below.
+        # Cut each range to its sample's part; one outside ends before it begins, and counts 0
+        # below.
         if stops is not None:
             end = np.minimum(end, np.repeat(stops, n_ranges) if np.ndim(stops) else stops)
         first = np.maximum(first, np.repeat(starts, n_ranges) if np.ndim(starts) else starts)

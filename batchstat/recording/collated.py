@@ -1,6 +1,4 @@
-"""Batches of token ids, as a loader yields or a run computed them: their rows become samples, and
-the batches a strategy that plans these samples.
-"""
+"""Batches of token ids, as loaders yield or runs compute them, as samples and their strategy."""
 
 import sys
 from collections import Counter
@@ -57,8 +55,7 @@ class CollatedBatches:
 
     @property
     def constant_widths(self) -> tuple[int, ...]:
-        """Tokens to which every row of every batch is padded, as with padding="max_length": of each
-        forward of a batch, usually one.
+        """Tokens to which all rows are padded, as with padding="max_length": of each forward.
 
         Empty if widths differ, or if every batch has a row as long as its width, so that it may be
         padded to its longest row.
@@ -67,8 +64,7 @@ class CollatedBatches:
         widths = batches.forward_widths
         if widths is None and batches.widths is not None:
             widths = batches.widths[:, None]
-        # With a decoder, a width is the sum of two. In packed rows, the longest sample does not
-        # tell what is padded.
+        # With a decoder, a width is the sum of two; a packed row is longer than its samples.
         if widths is None or self.facts.widths is not None or batches.packs_rows:
             return ()
         # A single batch has no other to compare its width with.
@@ -216,9 +212,7 @@ def as_collated(
 
 
 def _as_arrays(batch: Any, name: str = "") -> Any:
-    """Return a batch, or what is called `name` in one, in which lists of numbers, and lists of
-    equally long lists, are arrays, and arrays are rows.
-    """
+    """Return a batch, or its value `name`, with arrays of rows in place of lists of numbers."""
     if hasattr(batch, "dtype") and hasattr(batch, "ndim"):
         rows = as_rows(batch, name)
         return batch if rows is None else rows

@@ -63,9 +63,7 @@ class GivenBatches(Strategy):
         return int(np.diff(self.batch_offsets).max())
 
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
-        """Return settings with a batch size and a budget: those that the user set, or else the most
-        rows and the most total tokens in one of these batches.
-        """
+        """Return settings with batch size and budget: the user's, or the most of these batches."""
         # `batch_size` counts samples, and the rows of packed batches are not samples.
         batch_size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
         if settings.max_length is not None:  # longer samples are truncated

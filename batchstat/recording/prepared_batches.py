@@ -40,8 +40,7 @@ def batches_of_rows(
     row_offsets = offsets_from_sizes(np.diff(rows.row_offsets)[row_numbers])
     batch_offsets, widths = planned.batch_offsets, planned.widths
     multiple = request.strategy.pad_to_multiple_of
-    # The collator joins the rows of a batch into one, as wide as all of them together. This one row
-    # begins where the first row of its batch does.
+    # The collator joins the rows of a batch into one, which begins where the first does.
     if collating.end_to_end:
         row_offsets = row_offsets[batch_offsets]
         widths = round_up(sum_groups(rows.widths[row_numbers], batch_offsets), multiple)
@@ -67,9 +66,7 @@ def batches_of_rows(
 
 
 def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[str, str]:
-    """Return, in words, what is padded to more than its batch needs, and how to remove that; empty
-    where nothing is.
-    """
+    """Return, in words, what is padded too far and how to remove that; empty where nothing is."""
     if rows.constant_width is not None:
         return (
             f"every row is padded to {rows.constant_width:,} before batching",

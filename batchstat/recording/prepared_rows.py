@@ -130,8 +130,7 @@ def _labels(
 ) -> tuple[Ints, Ints | None]:
     """Find the labels of rows, by the rules of the collator."""
     if collating.labels == "ids but padding":
-        # DataCollatorForLanguageModeling of transformers ignores that id wherever it stands, in
-        # texts too.
+        # DataCollatorForLanguageModeling of transformers ignores that id also within texts.
         return offsets, np.where(ids == collating.pad_token_id, IGNORED, ids)
     # Lists are labels of tokens; a column of numbers has one for each row, as of a classification.
     # "random" ones are drawn when a batch is made, whatever the column holds.

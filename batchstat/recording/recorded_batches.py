@@ -158,8 +158,7 @@ def _with_handed_numbers(
         numbers.append([])
         for digest in digests:
             samples = handed_out[digest]
-            # The last one stays: a dispatcher fills up the last batch of an epoch with samples that
-            # were handed out before.
+            # The last stays: an epoch's last batch is filled up with samples handed out before.
             epoch_of_sample, number = samples.popleft() if len(samples) > 1 else samples[0]
             epoch = epoch_of_sample if epoch is None else epoch
             numbers[-1].append(number)

@@ -23,9 +23,7 @@ class Together(NamedTuple):
 
 
 def rows_together(batches: Sequence[RecordedBatch], kind: str) -> list[Together] | None:
-    """Return which rows of each batch of a run belong together; None where each is a sample. `kind`
-    is "pair" where its Trainer is known to train pairs.
-    """
+    """Return which rows of each batch belong together (pairs, by `kind`); None where none do."""
     found = [_together(batch, kind == "pair") for batch in batches]
     known = [each for each in found if each is not None]
     # A sampler that draws again may put samples twice into some batches: not into all.
@@ -56,7 +54,7 @@ def with_rows_by_size(
     collated: CollatedBatches, batch_size: object, kind: str = ""
 ) -> CollatedBatches:
     """Return the batches of a loader that draws `batch_size` samples for each, with the rows that a
-    batch has for each of these as one sample; as they are where none has several.
+    batch has for each sample as one; as they are where none has several.
     """
     sizes = np.diff(collated.batches.batch_offsets)
     size = batch_size if isinstance(batch_size, int) and batch_size > 0 else int(sizes[0])
@@ -72,9 +70,7 @@ def with_rows_by_size(
 def with_rows_joined(
     collated: CollatedBatches, together: Sequence[Together], kind: str
 ) -> CollatedBatches:
-    """Return batches of rows, in the sequence of `together`, with the rows that belong together as
-    one sample.
-    """
+    """Return batches of rows with those that belong together, in sequence, as one sample."""
     lengths, forwards = collated.samples.lengths, together[0].forwards
     # All first rows before all second ones, or side by side: by where a sample has equal rows.
     rows, beside = _places(together, "F"), _places(together, "C")

@@ -56,9 +56,7 @@ def given_batches(
 def _listed(
     name: str, batches: Any, batch_size: int | None, limit: int | None, most_samples: int
 ) -> list[Any]:
-    """Return batches in a list: those of a batch sampler, or the numbers of a sampler in
-    batches.
-    """
+    """Return the batches of a batch sampler in a list, or the numbers of a sampler in batches."""
     try:
         values = map(_as_list, iter(batches))
     except TypeError:

@@ -1,6 +1,4 @@
-"""A Trainer object of transformers or TRL: its arguments, its data set, its collator, and what of
-them is the user's own.
-"""
+"""A Trainer object of transformers or TRL: what it says of itself, and what is the user's own."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -55,9 +53,7 @@ class TrainerObject:
 
     @property
     def packs(self) -> bool:
-        """Whether rows of a batch hold several samples: packed in the data set, or joined by the
-        collator (padding_free).
-        """
+        """Whether rows of a batch hold several samples: packed before, or joined by `collating`."""
         is_joined = self.collating is not None and self.collating.end_to_end
         return is_joined or (self.rows is not None and self.rows.is_packed)
 
@@ -107,9 +103,7 @@ def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
 
 
 def _why_loader(target: Any, collating: Collating | None, collator: str) -> str:
-    """Return why the batches do not follow from the data set by rules of the library; empty if
-    they do.
-    """
+    """Return why the batches do not follow from the data set by the library's rules, or ""."""
     if overrides := own_loader(target):
         return f"{type(target).__name__} has its own {overrides[0]}"
     if why := why_unreadable(target.train_dataset):
