@@ -43,9 +43,7 @@ class BatchTable:
 
     @classmethod
     def of(cls, plans: Iterable[BatchPlan], trained_in: Samples | None = None) -> "BatchTable":
-        """Return the batches of an epoch, given the plans of all its windows. Without a plan, the
-        table is empty.
-        """
+        """Return the batches of an epoch, given the plans of all its windows, perhaps none."""
         return cls.concatenate([cls._of_plan(plan, trained_in) for plan in plans])
 
     @classmethod
@@ -88,9 +86,7 @@ class BatchTable:
 
     @classmethod
     def concatenate(cls, tables: Sequence["BatchTable"]) -> "BatchTable":
-        """Concatenate tables; the units of the first come before those of the next. Without a
-        table, the result is empty.
-        """
+        """Concatenate tables, perhaps none; units of the first come before those of the next."""
         if not tables:
             empty = np.zeros(0, dtype=np.int64)
             return cls(**dict.fromkeys(_NUMBERS, empty), unit_offsets=np.zeros(1, dtype=np.int64))

@@ -95,8 +95,7 @@ class Classes:
 
     @classmethod
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
-        """Build classes from the labels of each sample, of any type: labels with the same
-        `label_text` are one.
+        """Build classes from labels of any type; those with the same `label_text` are one.
 
         A list, tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a",
         the rarer one. Lists of 0 and 1 are read as `Labels.resolved` reads them.
@@ -141,16 +140,13 @@ def _as_python(label: Any) -> Any:
         return label
     if label is np.ma.masked:  # there is no label; as a number of Python it would be 0.0
         return label
-    # Other scalars of NumPy, and those of torch. An array is a list of labels, even one of a single
-    # element.
+    # Other scalars of NumPy or torch; an array, even of a single element, is a list of labels.
     is_scalar = hasattr(label, "item") and getattr(label, "ndim", None) == 0
     return label.item() if is_scalar else label
 
 
 def not_there(label: str, names: Sequence[str]) -> str:
-    """Return the end of the message that no sample has `label`: it suggests the most similar of
-    `names`; if none is similar, it lists the first ones.
-    """
+    """Return the end of a message: the most similar of `names` to `label`, or else the first."""
     nearest = did_you_mean(label, names)
     first_names = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     return f": {nearest}" if nearest else f" (has: {first_names})"

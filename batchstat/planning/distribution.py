@@ -46,16 +46,11 @@ def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
 
 
 def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
-    """Move items between turns, so that the ranks of a turn have about the same cost. Returns
-    `turns`.
+    """Move items between `turns` (n_turns, world_size), which are overwritten and returned, so that
+    the ranks of a turn have about the same cost, of (n,) `costs`.
 
     Every 64 turns, the items of these are sorted by cost and distributed in that order; then the 64
     turns are shuffled, so that their order stays random. An incomplete turn stays the last.
-
-    Args:
-        turns: (n_turns, world_size) items, as `round_robin` distributes them; overwritten.
-        costs: (n,) cost of each item.
-        rng: shuffles the turns.
     """
     for first in range(0, len(turns), BALANCED_TURNS):
         window = turns[first : first + BALANCED_TURNS]

@@ -86,9 +86,7 @@ def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
 
 
 def draw_epoch(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:
-    """Return the epoch of the samples at (n_drawn,) positions of a corpus, in this order, limited
-    to `max_length`.
-    """
+    """Return the epoch of samples at (n_drawn,) positions, in order, limited to `max_length`."""
     # Where no record is skipped, a position is its record number.
     records = drawn if samples.is_contiguous else samples.records[drawn]
     # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
@@ -131,14 +129,12 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
         return InMemoryEpoch(samples, np.minimum(lengths, max_length), lost=lost)
     if overflow == "drop":
         return InMemoryEpoch(samples[~longer], lengths[~longer], lost=lost)
-    # `split`, which loses nothing. Lengths / max_length, rounded up; an empty sample is still one
-    # part.
+    # `split`, which loses nothing. Rounded up; an empty sample is still one part.
     n_parts = np.maximum(-(-lengths // max_length), 1)
     check_parts(total(n_parts), max_length)
     # (n_all_parts,) position of the sample of each part.
     sample = np.repeat(np.arange(len(lengths)), n_parts)
-    # Where each sample's parts begin in the array of all parts. Part k of a sample begins at its
-    # token k × max_length.
+    # Where the parts of each sample begin; its part k begins at its token k × max_length.
     first_part = np.cumsum(n_parts) - n_parts
     starts = (np.arange(len(sample)) - first_part[sample]) * max_length
     return InMemoryEpoch(samples[sample], np.minimum(lengths[sample] - starts, max_length), starts)

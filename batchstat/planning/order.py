@@ -18,8 +18,7 @@ _AT_ONCE = 1 << 18  # positions per piece of a streamed order
 
 
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
-    """Return (n,) the positions 0 … n − 1 in the order of the epoch, which depends on the arguments
-    alone.
+    """Return (n,) the positions 0 … n − 1 in the order of the epoch, by the arguments alone.
 
     `file` keeps the corpus order, `shuffled` is a random permutation, `torch` is torch's, `blocks`
     permutes blocks of `BLOCK_SIZE` consecutive samples and then the samples inside each, as
@@ -40,9 +39,7 @@ def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
 
 
 def stream_order(n: int, order: str, *, seed: int, epoch: int) -> Iterator[Ints]:
-    """Yield the positions of `make_order` in pieces, for `file` or `blocks`, so that no array has
-    all of them.
-    """
+    """Yield the positions of `make_order` in pieces, for `file` or `blocks`."""
     if order == "file":
         for start in range(0, n, _AT_ONCE):
             yield np.arange(start, min(start + _AT_ONCE, n))

@@ -1,6 +1,4 @@
-"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window` and `Windows`: the samples
-it is made from.
-"""
+"""`BatchPlan`: which rows share a batch, as flat arrays. `Window` and `Windows`: its samples."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -154,11 +152,8 @@ class BatchPlan:
 
 
 def concatenate_starts(parts: Sequence[tuple[Ints, Ints | None]]) -> Ints | None:
-    """Concatenate the first tokens of parts of an epoch or plan. A part of which no sample is split
-    has None, which stands for zeros; if all parts have None, so has the result.
-
-    Args:
-        parts: for each part, (n,) its samples, and (n,) the first token of each or None.
+    """Concatenate the first tokens (n,) of parts of an epoch or plan, each with its samples (n,). A
+    part in which no sample is split has None, for zeros; if all have None, so has the result.
     """
     if all(starts is None for _, starts in parts):
         return None

@@ -28,8 +28,7 @@ class Batch:
     starts: list[int]  # first token of each
     stops: list[int]  # one past the last token of each
     rows: list[int]  # number of samples in each row, in order: 1 unless rows are packed
-    # Tokens to which the rows are padded. With `document_multiple`, whoever collates them pads each
-    # sample of a row first.
+    # Tokens to which rows are padded; by `document_multiple`, their samples are padded before.
     width: int
     step: int  # index of its step in the epoch
     ends_step: bool  # whether the optimizer steps after it
@@ -44,8 +43,7 @@ class Batch:
     # ranks. Where ranks cut samples at places of their own, parts overlap, and more tokens are
     # computed again than those of such parts.
     repeated: list[bool]
-    # Number of its trained tokens, those without a loss not counted; None if they are unknown, so
-    # that `token_weight` is of all tokens.
+    # Number of its trained tokens that carry loss; None if unknown: `token_weight` is of all.
     trained_tokens: int | None
 
 
@@ -77,8 +75,7 @@ class RankBatches:
     steps: Ints  # (n_batches,) step of each batch, ascending on each rank
     ranks: Ints  # (n_batches,) rank of each batch
     world_size: int  # number of ranks
-    # Whether a row is one text to the loss, so that of its tokens only the first has none; else the
-    # first of each sample.
+    # Whether a row is one text to the loss: only its first token has no loss, not each sample's.
     joins_samples: bool = False
     # The steps of all ranks, where these are the batches of one.
     of_all_ranks: StepTotals | None = None
@@ -94,9 +91,7 @@ class RankBatches:
 
     @cached_property
     def loss_tokens(self) -> Ints:
-        """(n_entries,) tokens of each that carry loss: the trained ones; where these are unknown,
-        all but the first, which nothing predicts.
-        """
+        """(n_entries,) tokens of each that carry loss: the trained ones, or all but the first."""
         if self.trained is not None:
             return self.trained
         if not self.joins_samples:
@@ -165,8 +160,7 @@ class RankBatches:
             step=int(step),
             # The last batch of the epoch, or the next one is of another step.
             ends_step=number + 1 == len(self) or bool(self.steps[number + 1] != step),
-            # The batch's share of the samples of its step, × ranks, since gradients are averaged
-            # over these.
+            # Its share of the step's samples, × ranks, since gradients are averaged over these.
             weight=float(len(lengths) * self.world_size / self.step_totals.samples[step]),
             # The same in tokens; a step without tokens that carry loss gives 0.
             token_weight=tokens * self.world_size / max(1, int(self.step_totals.tokens[step])),
@@ -176,8 +170,7 @@ class RankBatches:
 
 
 def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
-    """Plan an epoch, distribute its units, and return the batches of all ranks in the sequence of
-    distribution: turn by turn, rank by rank.
+    """Plan an epoch and return the batches of all ranks as distributed: turn by turn, rank by rank.
 
     Raises:
         NoBatchError: no batches are left.
@@ -244,9 +237,8 @@ def _lay_out(
     turn; its rank; and whether its unit was distributed before.
     """
     n_units, world_size = len(plan.unit_offsets) - 1, unit_of_rank.shape[1]
-    # (n_cells,) the unit of each pair of turn and rank, cell number turn × world_size + rank. In
-    # place of −1: unit number n_units, which is added, with one batch, number len(plan), which is
-    # empty.
+    # (n_cells,) the unit of each pair of turn and rank, turn × world_size + rank. For −1, a unit
+    # n_units is added, of one batch, len(plan), which is empty.
     units = np.where(unit_of_rank < 0, n_units, unit_of_rank).ravel()
     offsets, batches = gather_groups(np.append(plan.unit_offsets, len(plan) + 1), units)
     cell_of_batch = np.repeat(np.arange(len(units)), np.diff(offsets))

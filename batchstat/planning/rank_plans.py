@@ -68,9 +68,7 @@ def tabulate_shares(
 
 
 def trained_to_balance(shares: EpochShares, settings: ResolvedSettings) -> Samples | None:
-    """Return the samples if ranks are balanced by their trained tokens; None if these need not be
-    counted.
-    """
+    """Return the samples if ranks are balanced by their trained tokens; else None."""
     is_balanced = settings.distribute == "balanced" and settings.balance_by == "trained"
     return shares.samples if is_balanced else None
 
@@ -79,9 +77,7 @@ _Units = TypeVar("_Units", BatchPlan, BatchTable)
 
 
 class RankRound(NamedTuple, Generic[_Units]):
-    """A piece of an epoch as it is distributed: some of its units, and the turns in which ranks get
-    them.
-    """
+    """A piece of an epoch as it is distributed: some units, and the turns when ranks get them."""
 
     batches: _Units  # the batches of the units, as a plan or as a table
     # (n_turns, world_size) the unit of each rank, counted in this piece; −1 where it has none.
@@ -91,9 +87,7 @@ class RankRound(NamedTuple, Generic[_Units]):
 
     @property
     def units(self) -> Ints:
-        """(n_turns, world_size) the unit of each rank, counted in the whole epoch; −1 where it has
-        none.
-        """
+        """(n_turns, world_size) the unit of each rank, counted in the epoch; −1 for none."""
         return np.where(self.turns < 0, -1, self.numbers[self.turns])
 
 
@@ -104,12 +98,8 @@ def distribute(
     turns: Ints | None = None,
 ) -> Iterator[RankRound[BatchTable]]:
     """Yield the units of all ranks as they are distributed, in whole steps except for the last.
-
-    Args:
-        planned: for each share of the epoch, the tables of its batches.
-        shares: the epoch.
-        settings: the settings.
-        turns: (n_turns, world_size) the unit of each rank, where a recording has it.
+    `planned` has the tables of each share of the epoch; `turns` (n_turns, world_size) is of a
+    recording.
     """
     # One plan, whose units are distributed here.
     if shares.is_distributed and turns is None:
@@ -127,9 +117,7 @@ def distribute(
 def distribute_stream(
     planned: Iterable[BatchTable], settings: ResolvedSettings
 ) -> Iterator[RankRound[BatchTable]]:
-    """Yield the units of one plan as they are distributed, without holding all of them: in pieces
-    of whole steps.
-    """
+    """Yield the units of one plan as they are distributed, in pieces of whole steps."""
     rng = distribution_rng(settings.seed, settings.epoch)
     for one_round in in_turns(planned, settings, BatchTable.concatenate):
         if settings.distribute == "balanced":
@@ -197,9 +185,7 @@ def plan_and_distribute(shares: EpochShares, request: RowRequest) -> tuple[Batch
 
 
 def remakes_last(strategy: Strategy, settings: ResolvedSettings) -> bool:
-    """Return whether the last batches of an epoch are made again, so that they divide over the
-    ranks: filled up, or their rows spread.
-    """
+    """Return whether an epoch's last batches are made again, filled up or spread, for the ranks."""
     # Recorded batches stay as they were.
     if strategy.turns is not None or settings.world_size == 1:
         return False
@@ -211,9 +197,7 @@ def remakes_last(strategy: Strategy, settings: ResolvedSettings) -> bool:
 def _remake_last(
     plans: Iterator[BatchPlan], strategy: Strategy, settings: ResolvedSettings
 ) -> Iterator[BatchPlan]:
-    """Yield one plan of all windows, in which the last batches are made again for the ranks.
-    Without windows, yield nothing.
-    """
+    """Yield one plan of all windows, with the last batches made again; none without windows."""
     windows = list(plans)
     if not windows:
         return
@@ -227,8 +211,7 @@ def _remake_last(
         plan = plan.first_units(len(plan) - len(plan) % settings.world_size)
     else:
         plan = fill_remainder(plan, settings.world_size, batch_size, multiple)
-    # The new batches are as wide as their longest row. A strategy that pads all rows to the same
-    # length (`fixed`) does so there, too.
+    # The new batches are as wide as their longest row, unless all rows are padded (`fixed`).
     if strategy.row_length is not None and not strategy.packs_rows:
         width = round_up(strategy.row_length, multiple)
         plan = replace(plan, widths=np.full(len(plan), width))
@@ -247,8 +230,7 @@ def side_by_side(units: Sequence[int]) -> Ints:
 
 
 def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
-    """Return the plan without the last units, which do not make a whole turn; instead, their rows
-    are in new batches, one per rank.
+    """Return the plan with the rows of the last, incomplete turn in new batches, one per rank.
 
     Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
     repeated: 5 rows on 4 ranks make batches of 2, 1, 1 and 1. Source: lhotse's CutSampler, which
@@ -297,9 +279,7 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
 def _with_last(
     plan: BatchPlan, rows: Ints, kept_units: int, edges: Ints, multiple: int
 ) -> BatchPlan:
-    """Return the first units of a plan, followed by new batches of some of its rows, each a
-    unit.
-    """
+    """Return the first units of a plan, then new batches of some of its rows, each a unit."""
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     # (n,) tokens of each row: those of its entries, with the padding of each.
     tokens = sums(plan.padded_lengths[entries], row_offsets)

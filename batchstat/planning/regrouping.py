@@ -33,8 +33,7 @@ _AT_ONCE = 1 << 20
 class _Groups(NamedTuple):
     """Batches of steps."""
 
-    # (n,) step × cells + turn in the step × world_size + rank, where each step has `cells` pairs of
-    # turn and rank.
+    # (n,) step × cells + turn in the step × world_size + rank; a step has `cells` of these.
     places: Ints
     firsts: Ints  # (n,) the first entry of each, in a sequence of entries
     sizes: Ints  # (n,) entries of each
@@ -83,15 +82,9 @@ def regroup(
     or if it has fewer samples than ranks. Where its samples do not suffice for all of its batches,
     each rank has fewer.
 
-    Args:
-        plan: whole steps of the setup, one sample per row; its units are single batches.
-        turns: (n_turns, world_size) the unit of each rank in each turn; −1 where it has none.
-        strategy: what a batch may hold, and what it costs.
-        settings: batches per step, and where ranks wait.
-
-    Returns:
-        The plan of the new batches in the sequence in which they are computed, each a unit; and
-        (n_turns, world_size) the unit of each rank.
+    `plan` has whole steps of the setup, one sample per row and one batch per unit, which ranks have
+    in (n_turns, world_size) `turns`, −1 for none. Returns the new batches likewise, in the sequence
+    in which they are computed.
     """
     world_size = turns.shape[1]
     today = _steps_of(plan, turns, strategy, settings)
@@ -176,8 +169,7 @@ def _steps_of(
 
 def row_costs(widths: Ints, strategy: Regrouped) -> Floats:
     """Return the cost of rows of these widths: their tokens, or with `pairs` also the pairs of
-    tokens that attention computes; an empty row costs as much as one token. As floats, which hold
-    the square of any width.
+    tokens that attention computes; an empty row costs a token. Floats hold the square of any width.
     """
     tokens = np.maximum(widths, 1).astype(np.float64)
     return tokens if strategy.pairs is None else tokens * strategy.pairs + tokens**2

@@ -16,9 +16,7 @@ _ORDER, _DISTRIBUTION, _SAMPLER, _RANK_SAMPLER, _ESTIMATE = range(5)
 
 
 def window_rng(seed: int, epoch: int, window: int) -> np.random.Generator:
-    """Return the generator of a window, with which a strategy shuffles its batches or draws
-    buckets.
-    """
+    """Return the generator with which a strategy shuffles a window's batches or draws buckets."""
     return np.random.default_rng((seed, epoch, window))
 
 

@@ -71,15 +71,9 @@ class Samples:
         lengths: Ints,
         is_predicted: npt.NDArray[np.bool_] | None = None,
     ) -> Ints | None:
-        """Return (n,) how many tokens of each sample, or part of one, carry loss; None if that is
-        unknown. The first token of each carries none, unless the sample before it in its row
-        predicts it.
-
-        Args:
-            records: (n,) record number of each.
-            starts: (n,) first token of each; None for the first of its sample.
-            lengths: (n,) tokens of each.
-            is_predicted: (n,) whether its first token is predicted; None if none is.
+        """Return (n,) how many tokens of each sample carry loss, or of parts of `lengths` tokens
+        from `starts` on; None if that is unknown. The first token of each carries none, unless the
+        sample before it in its row predicts it (`is_predicted`).
         """
         if self.trained is None:
             return None
@@ -108,9 +102,7 @@ class Samples:
         return {}
 
     def indices_of(self, records: Ints) -> Ints:
-        """Return (n,) the index of each record among the samples. If these have the records 0, 2
-        and 5, record 5 has the index 2.
-        """
+        """Return (n,) the index of each record: among records 0, 2 and 5, 5 has the index 2."""
         if self.is_contiguous:
             return records
         if self._is_ascending:

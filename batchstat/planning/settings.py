@@ -280,8 +280,7 @@ class ResolvedSettings(Settings):
     tokens_per_batch: int = field(metadata=_GIVEN["tokens_per_batch"])
     max_length: int = field(metadata=_GIVEN["max_length"])
     batch_size: int = field(metadata=_GIVEN["batch_size"])
-    # The batch size that the settings or the current setup give; None if `batch_size` follows from
-    # the budget.
+    # That of the settings or the current setup; None if `batch_size` follows from the budget.
     given_batch_size: int | None = parameter(
         "The batch size that was given.",
         None,

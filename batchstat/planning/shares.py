@@ -1,6 +1,4 @@
-"""The samples of an epoch, and the share of them that each rank plans; in memory, or in pieces with
-totals from the histogram.
-"""
+"""The samples of an epoch, in memory or streamed, and the share of them that each rank plans."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -135,8 +133,8 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     if is_one_plan:
         return EpochShares(samples, epoch, (epoch,))
     if settings.distribute == "samples":
-        # As torch's DistributedSampler does: it shuffles as torch does, and rank 0 of 2 has the
-        # samples 0, 2, 4, … of the sequence.
+        # As torch's DistributedSampler does: rank 0 of 2 has the samples 0, 2, 4, … of torch's
+        # order.
         order = "torch" if settings.order == "shuffled" else settings.order
         sequence = make_order(epoch.count, order, seed=settings.seed, epoch=settings.epoch)
         turns = round_robin(epoch.count, settings.world_size, settings.remainder)
@@ -168,9 +166,7 @@ def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
 
 
 def _put_in_order(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
-    """Return (n_drawn,) the drawn samples in an `order`; but where the settings shuffle, a sampler
-    that draws in a sequence of its own keeps it.
-    """
+    """Return (n_drawn,) the drawn samples in an `order`, or if shuffled in the sampler's own."""
     if settings.class_sampler.has_sequence:
         if settings.order in SHUFFLED:
             return drawn

@@ -1,6 +1,4 @@
-"""An epoch planned by a strategy, window by window: the one place where windows are made, and the
-generators that they are planned with.
-"""
+"""An epoch planned window by window; windows are made here alone, with their generators."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -120,9 +118,7 @@ def plan_windows(
 def tabulate_windows(
     strategy: Strategy, samples: Epoch, *, seed: int, epoch: int
 ) -> Iterator[BatchTable]:
-    """Yield the batches of the plans of `plan_windows` as tables, counted without single samples
-    where the strategy can do that.
-    """
+    """Yield the batches of `plan_windows` as tables, counted without single samples if possible."""
     for windows, part in _windows(strategy, samples, seed, epoch, TOGETHER):
         table = None if part.is_split else strategy.summary_together(windows)
         # Parts of split samples, or a strategy whose batches only a plan knows.
@@ -134,9 +130,7 @@ def tabulate_windows(
 def _windows(
     strategy: Strategy, samples: Epoch, seed: int, epoch: int, together: int
 ) -> Iterator[tuple[Windows, InMemoryEpoch]]:
-    """Yield the windows of an epoch, several at a time where they are small, each with the part of
-    the epoch that it is made of.
-    """
+    """Yield windows of an epoch, small ones several at a time, and the part they are made of."""
     n = samples.count
     # No window size: the whole epoch is one window.
     size = strategy.window_size or max(n, 1)

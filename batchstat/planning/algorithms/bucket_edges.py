@@ -30,19 +30,13 @@ def each_optimal_edges(
 ) -> Iterator[tuple[int, ...]]:
     """Yield the best bucket edges for at most 1, 2, … `buckets` buckets: ascending, inclusive upper
     edges, the last at or above the longest length. One sample each of 3, 4 and 9 tokens gives (9,),
-    then (4, 9), then (3, 4, 9).
+    then (4, 9), then (3, 4, 9). `values` (n_distinct,) ascend, `counts` (n_distinct,) are the
+    samples of each, and a bucket has at least `least`.
 
-    The best edges minimise the sum over samples of the `cost` of the edge above each; where the
-    edge itself is the cost, the padding to the edges. The result is exact: dynamic programming over
-    the distinct lengths, with the best last cut found on the lower hull of lines (slope: samples so
-    far; Monge costs), in time proportional to buckets × distinct lengths.
-
-    Args:
-        values: (n_distinct,) the distinct lengths, ascending.
-        counts: (n_distinct,) number of samples of each.
-        buckets: the most buckets.
-        cost: cost of a sample padded to an edge; it rises with the edge.
-        least: fewest samples per bucket.
+    The best edges minimise the sum over samples of the `cost` of the edge above each, which rises
+    with it; where the edge itself is the cost, the padding to the edges. The result is exact:
+    dynamic programming over the distinct lengths, with the best last cut found on the lower hull of
+    lines (slope: samples so far; Monge costs), in time proportional to buckets × distinct lengths.
 
     Raises:
         InputError: fewer than `least` samples in all.
@@ -51,11 +45,9 @@ def each_optimal_edges(
     lengths = values.tolist()
     samples_before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(length) for length in lengths]
-    # Element j: the least cost of the first j distinct lengths. Without a bucket, only j = 0 has
-    # one.
+    # Element j: the least cost of the first j distinct lengths: without a bucket, only of none.
     least_costs: list[float] = [0, *([np.inf] * len(lengths))]
-    # For each number of buckets, and each j: the index of the length with which the last bucket of
-    # the first j lengths begins.
+    # For each number of buckets and j: the length that begins the last bucket of the first j.
     last_begins: list[list[int]] = []
     for _ in range(min(buckets, len(lengths))):
         least_costs, begins = _add_bucket(least_costs, samples_before, costs, least)
@@ -142,16 +134,9 @@ _MOST_CANDIDATES = 1_000  # distinct lengths that `equal-cost` tries as edges
 def find_edges(
     rule: str, lengths: Ints, buckets_set: tuple[str, int | None], usual: int, multiple: int = 1
 ) -> tuple[int, ...]:
-    """Return the edges that one of `RULES` finds for a number of buckets.
-
-    Args:
-        rule: name of the rule.
-        lengths: (n,) tokens per sample, n at least 1.
-        buckets_set: the name of the parameter for the number of buckets, for an error message, and
-            its value; None if it is not set.
-        usual: the number of buckets where it is not set; fewer if the lengths have fewer distinct
-            widths.
-        multiple: lengths are rounded up to a multiple of this many tokens.
+    """Return the edges that one of `RULES` finds for (n,) lengths, at least one, rounded up to a
+    multiple. `buckets_set` has the name of a parameter for the number of buckets and its value, or
+    None for the `usual` number, or as many as there are distinct widths.
 
     Raises:
         InputError: more buckets than distinct widths.
@@ -168,9 +153,7 @@ def find_edges(
 def check_edges(
     rule: str, edges_set: tuple[str, tuple[int, ...]], buckets_set: tuple[str, int | None]
 ) -> None:
-    """Raise OptionError if the parameters for bucket edges are wrong, or edges are set and their
-    number, too.
-    """
+    """Raise OptionError if bucket edges, their rule or their number are wrong, or both are set."""
     one_of("rule", rule, RULES)
     (edges_name, edges), (buckets_name, buckets) = edges_set, buckets_set
     if edges:

@@ -9,15 +9,12 @@ _AT_ONCE = 2**18  # samples whose arrays stay in the processor's cache
 
 
 def narrow(lengths: Ints) -> Ints:
-    """Return the lengths in 16 bits if they fit: NumPy sorts these by radix, several times faster,
-    and they take a quarter of the processor's cache.
-    """
+    """Return the lengths in 16 bits if they fit, which NumPy sorts several times faster (radix)."""
     return lengths.astype(np.uint16) if lengths.max(initial=0) < 2**16 else lengths
 
 
 def longest_first(lengths: Ints, window: int | None = None) -> Ints:
-    """Return the positions that sort `lengths` (n,), longest first; equal lengths keep their order.
-    [5, 9, 5] gives [1, 0, 2].
+    """Return the positions that sort (n,) lengths longest first, stably: [5, 9, 5] gives [1, 0, 2].
 
     With `window`, every `window` consecutive lengths are sorted by themselves.
     """
@@ -55,9 +52,7 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
 
 
 def _shortness(lengths: Ints) -> Ints:
-    """Return longest − length of each (n,): its stable ascending sort puts the longest first. In 16
-    bits if they fit, which NumPy sorts several times faster.
-    """
+    """Return longest − length (n,), in 16 bits if they fit: sorted stably, the longest first."""
     longest = lengths.max(initial=0)
     fits = lengths.dtype == np.uint16 or longest - lengths.min(initial=longest) < 2**16
     kind = np.uint16 if fits else np.int64
@@ -123,9 +118,7 @@ def cut_by_budget(
 
 
 def holds_more(lengths: Ints, offsets: Ints, budget: int, max_samples: int | None) -> bool:
-    """Return whether the last batch of `offsets`, as `cut_by_budget` cuts descending `lengths`
-    (n,), could hold another sample as long as its first.
-    """
+    """Return whether the last batch of `cut_by_budget` could hold another sample like its first."""
     if len(offsets) < 2:  # no batch
         return False
     # As `cut_by_budget` counts: an empty sample as one token, and at least one sample.
@@ -150,16 +143,10 @@ def plan_single_samples(
     widths: Ints | None,
     sequence: Ints | None = None,
 ) -> BatchPlan:
-    """Return a plan in which each row is one sample of `lengths` (n,).
-
-    Args:
-        lengths: the lengths of the samples.
-        order: (n,) the samples, in the sequence in which they are cut; those after the last offset
-            are dropped.
-        batch_offsets: (n_batches + 1,) samples of each batch.
-        widths: (n_batches,) width of each batch; None for its longest sample.
-        sequence: (n_kept,) the batches that remain, in the sequence in which they come; None for
-            all as they are.
+    """Return a plan in which each row is one sample of `lengths` (n,), in (n,) `order`, cut at
+    (n_batches + 1,) `batch_offsets`, after which samples are dropped; as wide as (n_batches,)
+    `widths`, or the longest sample. `sequence` (n_kept,) has the batches that remain, as they come;
+    None for all.
     """
     if sequence is None:
         samples = order[: int(batch_offsets[-1])]

@@ -15,9 +15,7 @@ from batchstat.planning.batch_table import BatchTable
 
 @dataclass(frozen=True, eq=False)
 class RowRuns:
-    """Rows of an epoch as run-length encoded numbers, widest first: run i is `counts[i]` equal
-    rows.
-    """
+    """Rows of an epoch in runs, widest first: run i is `counts[i]` equal rows."""
 
     counts: Ints  # (n_runs,) rows of each run
     held: Ints  # (n_runs,) tokens in each of its rows, descending
@@ -32,8 +30,7 @@ class RowRuns:
 
     @classmethod
     def of_packed_samples(cls, stats: LengthStats, capacity: int, max_per_row: int) -> "RowRuns":
-        """Return rows of at most `capacity` tokens and `max_per_row` samples, packed by best fit
-        decreasing.
+        """Return rows of best fit decreasing: at most `capacity` tokens and `max_per_row` samples.
 
         Each placement of the packing puts the same number of equally long samples into every row of
         a range of rows. Rows between two places where any range begins or ends are equal: they are
@@ -49,8 +46,7 @@ class RowRuns:
         end_runs = np.searchsorted(run_edges, end_rows)
 
         def sums_per_row(numbers: Ints) -> Ints:
-            # Add each number where its placement begins, subtract it where it ends, and sum up from
-            # run to run.
+            # Add each number where its placement begins, subtract it where it ends, and sum up.
             changes = np.zeros(len(run_edges), dtype=np.int64)
             np.add.at(changes, first_runs, numbers)
             np.subtract.at(changes, end_runs, numbers)
@@ -68,13 +64,10 @@ class RowRuns:
         )
 
     def cut_within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:
-        """Cut the rows into batches whose rows × width are within `budget`; a row above it is
-        alone.
-
-        Returns the offsets of the batches in rows, and whether the last batch could hold more rows.
+        """Return offsets of batches whose rows × width are within `budget`, but for a single row,
+        and whether the last batch could hold more rows.
         """
-        # (n_runs,) rows of a batch whose first row, its widest, is of each run. A row without
-        # tokens counts as one token.
+        # (n_runs,) rows of a batch that begins in each run. An empty row counts as one token.
         widths = np.maximum(round_up(self.held, multiple), 1)
         sizes = np.maximum(1, budget // widths)
         # Only where rows hold one sample each is there a limit on samples: it is one on rows.
@@ -98,14 +91,8 @@ class RowRuns:
         shuffle: np.random.Generator | None,
         leave_out: np.random.Generator | None = None,
     ) -> BatchTable:
-        """Return batches of consecutive rows as a table.
-
-        Args:
-            offsets: (n_batches + 1,) rows of each batch, as `cut_within` cuts them.
-            multiple: widths are rounded up to a multiple of this.
-            shuffle: puts the batches in random sequence; None for widest first.
-            leave_out: draws the batch that `drop_last` drops where the last one is short; None to
-                keep all.
+        """Return batches of consecutive rows, at offsets as `cut_within` returns them, as a table.
+        `shuffle` puts them in random sequence; `leave_out` draws the batch that `drop_last` drops.
         """
         rows = np.diff(offsets)
         # The run of each offset; the end of all rows counts as in the last run.

@@ -22,8 +22,7 @@ from batchstat.lengths.stats import distinct
 
 
 class Packing(NamedTuple):
-    """Where (n,) lengths go: run by run, the next `rows` × `per_row` lengths go to `rows`
-    consecutive rows, `per_row` lengths to each row.
+    """Where (n,) lengths go: run by run, the next ones to `rows` rows from `row` on, equally many.
 
     Lengths [6, 4, 4] in two rows of 8 tokens: the run (row 0, 1 row, 1 length each) and the run
     (row 1, 1 row, 2 lengths each).
@@ -46,9 +45,8 @@ class Packing(NamedTuple):
         ends, size = self.row + self.rows, self.n_rows + 1
 
         def sums_by_row(numbers: Ints) -> Ints:
-            # Add each number at the first row of its run, subtract it after the last, and sum along
-            # the rows. `bincount` adds floating point, which is exact here: a bin has only what
-            # begins or ends at one row.
+            # Add each number at the first row of its run, subtract it after the last, and sum up.
+            # `bincount` adds floats, exactly here: a bin has only what begins or ends at one row.
             added = np.bincount(self.row, weights=numbers, minlength=size)
             subtracted = np.bincount(ends, weights=numbers, minlength=size)
             return np.cumsum((added - subtracted).astype(np.int64))[:-1]
@@ -56,20 +54,15 @@ class Packing(NamedTuple):
         return sums_by_row(self.tokens), sums_by_row(self.per_row)
 
     def places(self, row_begins: Ints) -> Iterator[tuple[slice, Ints]]:
-        """Say where each length goes when the rows are written into one array. Yields pieces of the
-        lengths that fit into the cache: the slice of the lengths, and (n_piece,) their indices in
-        the array of the rows.
-
-        Args:
-            row_begins: (n_rows,) index in that array at which each row begins.
+        """Yield pieces of the lengths that fit into the cache, as slices, and (n_piece,) where each
+        of them goes in an array of all rows, in which row i begins at `row_begins[i]`.
         """
         offsets = offsets_from_sizes(self.rows * self.per_row)
         # The run with which each piece begins: a run is never divided.
         first_runs = np.searchsorted(offsets[:-1], np.arange(0, offsets[-1], IN_CACHE))
         for first_run, end_run in pairwise(np.unique([*first_runs, len(self.row)]).tolist()):
             row, n_rows, per_row, before, _ = (column[first_run:end_run] for column in self)
-            # For each row of each of these runs, where its lengths begin: earlier runs have put
-            # `before` lengths there.
+            # Where the lengths of each row begin: earlier runs have put `before` lengths there.
             _, rows = expand_ranges(row, n_rows)
             begins = row_begins.take(rows)
             begins += np.repeat(before, n_rows)
@@ -165,8 +158,7 @@ def next_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     starts, first, tokens_before = [], 0, 0
     while first < len(ends):
         starts.append(first)
-        # The lengths before `end` fit into this row. It gets at least one, and at most
-        # `max_per_row`; the next row begins after these.
+        # The lengths before `end` fit; a row gets at least one, and at most `max_per_row`.
         end = bisect_right(ends, tokens_before + capacity, lo=first)
         first = min(max(end, first + 1), first + max_per_row)
         tokens_before = ends[first - 1]
@@ -175,9 +167,7 @@ def next_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
 
 
 def whole_rows(lengths: Ints, per_row: Ints) -> Packing:
-    """Return rows of consecutive `lengths`: row i has the next `per_row[i]` of them. Each row is a
-    run.
-    """
+    """Return rows of consecutive lengths, `per_row[i]` in row i. Each row is a run."""
     row, ones, zeros = np.arange(len(per_row)), np.ones_like(per_row), np.zeros_like(per_row)
     tokens = sums(lengths, offsets_from_sizes(per_row))
     return Packing(row=row, rows=ones, per_row=per_row, before=zeros, tokens=tokens)
@@ -186,9 +176,7 @@ def whole_rows(lengths: Ints, per_row: Ints) -> Packing:
 def _best_fit(
     sizes: list[int], counts: list[int], capacity: int, max_per_row: int
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    """Pack samples of `sizes`, descending, each with its count, by best fit. Yields runs: samples
-    of one size in consecutive rows, the same number in each.
-    """
+    """Pack falling `sizes` with their counts by best fit. Yields runs, as `Packing` has them."""
     # Rows with the same room and number of samples are kept together and are filled together.
     # By their room; of those with the same room, the ones at the front are filled first.
     queues: dict[int, deque[_OpenRows]] = {}
@@ -217,8 +205,7 @@ def _best_fit(
                 if not queues[room]:
                     del queues[room], rooms[smallest]
             else:
-                # None has room: as many new rows as the samples of this size need. One above the
-                # capacity fills a row.
+                # None has room: as many new rows as needed; a sample above the capacity fills one.
                 room, before = max(capacity, size), 0
                 first, rows = n_rows, -(-count // min(max(capacity // size, 1), max_per_row))
                 n_rows += rows

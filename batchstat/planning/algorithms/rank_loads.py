@@ -1,6 +1,4 @@
-"""Batches of optimizer steps given to ranks, so that the slowest rank of each step finishes
-soonest; many steps at once.
-"""
+"""Batches of many optimizer steps given to ranks, so that the slowest rank finishes soonest."""
 
 import numpy as np
 
@@ -12,13 +10,8 @@ SWAPS = 8  # exchanges of batches with the slowest rank of a step that are tried
 def meet_in_turns(costs: Floats, world_size: int) -> tuple[Floats, Ints]:
     """Let batches of similar cost meet: those of a turn are consecutive ones, sorted by cost.
 
-    Args:
-        costs: (n_steps, n_batches) cost of each batch; `world_size` divides their number.
-        world_size: number of ranks.
-
-    Returns:
-        (n_steps,) what the slowest rank of each turn computes, in all; and (n_steps, n_batches) the
-        place of each batch: turn × `world_size` + rank.
+    Returns, of (n_steps, n_batches) `costs`, (n_steps,) what the slowest rank of each turn
+    computes, in all; and (n_steps, n_batches) the place of each batch: turn × `world_size` + rank.
     """
     order = np.argsort(-costs, axis=1, kind="stable")
     places = np.empty_like(order)
@@ -33,14 +26,8 @@ def share_evenly(costs: Floats, world_size: int, swaps: int = SWAPS) -> tuple[Fl
     rank that has least and lacks one (Graham's longest processing time); then exchange batches of
     the slowest rank while that helps, `swaps` times at most.
 
-    Args:
-        costs: (n_steps, n_batches) cost of each batch; `world_size` divides their number.
-        world_size: number of ranks.
-        swaps: the most exchanges.
-
-    Returns:
-        (n_steps,) what the slowest rank computes; and (n_steps, n_batches) the place of each batch:
-        turn × `world_size` + rank. A rank computes its largest batch first.
+    Returns, of (n_steps, n_batches) `costs`, (n_steps,) what the slowest rank computes; and places
+    as `meet_in_turns`. A rank computes its largest batch first.
     """
     n_steps, n_batches = costs.shape
     per_rank = n_batches // world_size

@@ -30,8 +30,7 @@ class SortedSteps:
     # (n_steps, n) cost of a row that is as wide as each sample, above 0 and falling along a step;
     # whatever follows a step's own samples counts for nothing.
     costs: Floats
-    # (n_steps, n) rows that a batch may have whose longest sample it is, at least 1; rising along a
-    # step.
+    # (n_steps, n) rows that a batch may have from each sample on, 1 or more; rising along a step.
     most_rows: Ints
     sizes: Ints  # (n_steps,) samples of each step
 
@@ -46,9 +45,7 @@ class SortedSteps:
         return SortedSteps(self.costs[steps], self.most_rows[steps], self.sizes[steps])
 
     def batch_costs(self, offsets: Ints) -> Floats:
-        """Return (n_steps, n_batches) rows × cost of the longest, of batches at these offsets
-        (n_steps, n_batches + 1).
-        """
+        """Return (n_steps, n_batches) rows × cost of the longest, of batches at these offsets."""
         costs: Floats = np.take_along_axis(self.costs, offsets[:, :-1], axis=1)
         costs *= np.diff(offsets, axis=1)
         return costs
@@ -68,18 +65,12 @@ def cut_by_target(
     steps: SortedSteps, n_batches: int, targets: Floats, *, falling: bool = False
 ) -> Ints:
     """Cut each step from its longest sample on. A batch takes rows while their cost is within its
-    target, but leaves a sample for each batch that follows.
+    target, but leaves a sample for each batch that follows. Returns (n_steps, n_batches + 1)
+    offsets, which end before the last sample where the batches do not suffice.
 
-    Args:
-        steps: the steps.
-        n_batches: how many batches each gets.
-        targets: (n_steps,) the most that a batch costs which begins with the longest sample.
-        falling: whether the target falls along a step, with the square root of what a row costs:
-            of batches of unlike cost, small ones go beside the largest.
-
-    Returns:
-        (n_steps, n_batches + 1) offsets. They end before the last sample where the batches do not
-        suffice.
+    `targets` (n_steps,) are for a batch that begins with the longest sample. If `falling`, the
+    target falls along a step, with the square root of what a row costs: of batches of unlike cost,
+    small ones go beside the largest.
     """
     costs, most_rows = steps.costs.ravel(), steps.most_rows.ravel()
     # A square root, unlike other powers, has the same last bit on every machine.
@@ -152,9 +143,7 @@ def strides(sizes: Ints, n_batches: Ints) -> Ints:
 
 
 def cheapest_cuts(steps: SortedSteps, n_batches: int, stride: int) -> Ints:
-    """Return (n_steps, n_batches + 1) offsets of the cuts of the least total cost, by dynamic
-    programming, where batches begin at every `stride`-th sample or near it.
-    """
+    """Return the cuts of the least total cost whose batches begin near every `stride`-th sample."""
     n = steps.costs.shape[1]
     at_once = max(1, _ENTRIES // (n // stride + 2) ** 2)
     parts = np.split(np.arange(len(steps.sizes)), range(at_once, len(steps.sizes), at_once))
@@ -200,9 +189,7 @@ def _cheapest(steps: SortedSteps, n_batches: int, stride: int) -> Ints:
 
 
 def _move_edges(steps: SortedSteps, offsets: Ints, stride: int) -> None:
-    """Move each edge between two batches by less than `stride` samples to where both cost least,
-    one after the other; changes `offsets`.
-    """
+    """Move `offsets`, in turn, by less than `stride` samples to where both batches cost least."""
     moves = np.arange(1 - stride, stride)
     costs, most_rows, firsts = steps.costs.ravel(), steps.most_rows.ravel(), steps.firsts
     for k in range(1, offsets.shape[1] - 1):

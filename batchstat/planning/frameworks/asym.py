@@ -43,9 +43,7 @@ class Asym(Strategy):
         check_edges(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Cut the samples into steps of `batch_size`, and each step into batches by group of
-        length; a step is a unit.
-        """
+        """Cut the samples into steps, which are units, and each into batches by group of length."""
         groups_set, multiple = ("groups", self.groups), self.pad_to_multiple_of
         thresholds = self.thresholds or find_edges(
             self.rule, window.lengths, groups_set, usual=4, multiple=multiple

@@ -103,9 +103,7 @@ class Axolotl(PackedRows, PacksDocuments):
         return round_up(widest, full_row) if self.pad_to_sequence_len else widest
 
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
-        """Return the rows of one group of `read_ahead` samples after the other; if `sequential`, of
-        all samples as one group.
-        """
+        """Return the rows of groups of `read_ahead` samples, or if `sequential` of all samples."""
         # `begins` is not needed: axolotl splits samples before it packs them, and a part counts
         # wherever it begins.
         # Sequentially, all samples are one group, and only tokens limit a row.
@@ -117,16 +115,13 @@ class Axolotl(PackedRows, PacksDocuments):
         return pack(lengths, self.row_length, method, most=most, firsts=firsts, multiple=multiple)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
-        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
-        batches in these. A short last batch is left out.
-        """
+        """Return the rows of all batches, and the offsets of these, without a short last one."""
         rows_per_batch = self.batch_size if self.real_batches else 1
         offsets = cut_every(n_rows, rows_per_batch, keep_short=False)
         return np.arange(offsets[-1]), offsets
 
     def plan(self, window: Window) -> BatchPlan:
-        """Shuffle and pack the epoch, and leave out the batches above the number that axolotl
-        counted for it.
+        """Shuffle and pack the epoch; leave out the batches above the number that axolotl counted.
 
         Raises:
             InputError: a sample is longer than `max_length`.

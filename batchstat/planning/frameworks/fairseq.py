@@ -37,9 +37,7 @@ class Fairseq(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sort shortest first, cut by the budget, shuffle. The last batch of the epoch is dropped
-        if its size is not a multiple, as in fairseq, or by `drop_last`.
-        """
+        """Sort, cut, shuffle; drop the last batch if its size is no multiple, or by `drop_last`."""
         order = np.argsort(window.lengths, kind="stable")
         padded = round_up(window.lengths[order], self.pad_to_multiple_of)
         offsets = np.array(self._batch_offsets(padded))
@@ -55,9 +53,7 @@ class Fairseq(Strategy):
         return self.batch_rows(window, order, offsets)
 
     def _batch_offsets(self, padded: Ints) -> list[int]:
-        """Return the offsets of batches of ascending lengths, as fairseq's batch_by_size cuts
-        them.
-        """
+        """Return the offsets of batches of rising lengths, as fairseq's batch_by_size cuts them."""
         # The open batch grows sample by sample. Its settled part has an allowed size (below the
         # multiple, or a multiple); the samples after that wait until the size is allowed again.
         # Once a sample would exceed the budget, the settled part is a batch, and the waiting
@@ -69,8 +65,7 @@ class Fairseq(Strategy):
             size = i + 1 - offsets[-1]  # of the open batch with this sample
             if size * width > self.tokens_per_batch or size > max_samples:
                 offsets.append(settled_end)
-                # The waiting samples with this one would exceed the budget, too: they are a batch
-                # without it.
+                # With the waiting samples it would be over the budget, too: these are a batch.
                 if (i + 1 - settled_end) * width > self.tokens_per_batch:
                     offsets.append(i)
                 settled_end = i + 1

@@ -55,9 +55,7 @@ class Grain(PackedRows):
         return np.full(len(widest), self.max_length)
 
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
-        """Return the rows in the sequence in which they are emitted: fill the open rows until a
-        sample fits into none of them, emit these, and go on with that sample.
-        """
+        """Return rows as emitted: fill open ones until a sample fits in none, emit them, go on."""
         # Of each sample: its row, and how many samples the row held before it.
         row, before = np.zeros((2, len(lengths)), dtype=np.int64)
         end = n_emitted = 0
@@ -97,8 +95,8 @@ class Grain(PackedRows):
                 )
                 n_placed = len(row)
             else:
-                # `first_fit` opens rows without a limit. Up to the first sample in a row too many,
-                # samples have the same rows as with the limit.
+                # `first_fit` opens rows without a limit: up to the first in one too many, nothing
+                # differs.
                 packing = first_fit(next_lengths, self.max_length, max_per_row)
                 row, before = packing.row, packing.before
                 in_new_rows = np.flatnonzero(row >= n_rows)
@@ -119,8 +117,7 @@ def _fill_best(lengths: Ints, capacity: int, max_per_row: int, rows: int) -> tup
     placements: list[tuple[int, int]] = []
     # An empty sample takes a token of room.
     for length in np.maximum(lengths, 1).tolist():
-        # `room` is sorted by room and row: the first that has enough is the fullest. −1 is before
-        # any row.
+        # By room and row, the first that has enough is the fullest; −1 is before any row.
         i = bisect_left(room, (length, -1))
         if i == len(room):
             break

@@ -49,9 +49,7 @@ class HfGroupByLength(Strategy):
     )
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sort each group longest first, swap the longest sample of all to the front, and cut every
-        `batch_size`.
-        """
+        """Sort each group longest first, swap the longest of all to the front, and cut."""
         n = len(window.lengths)
         step_size = self.batch_size * self.gradient_accumulation_steps
         steps_per_group = self.group or min(n // (step_size * _LEAST_GROUPS), _MOST_GROUPED)

@@ -107,9 +107,7 @@ class _Buffer:
         self.n_arrived = 0  # how many samples have come into the buffer so far
 
     def batches(self) -> list[list[int]]:
-        """Return the samples of each batch, in the order in which they are drawn; the buffer is
-        refilled after each.
-        """
+        """Return each batch's samples as they are drawn; the buffer is refilled after each."""
         batches = []
         self._fill(self.settings.buffer_size)
         while (bucket := self._next_bucket()) is not None:

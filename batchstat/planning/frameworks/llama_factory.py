@@ -87,9 +87,7 @@ class LlamaFactory(ShuffledRows):
 
     @property
     def joins_samples(self) -> bool:
-        """Whether labels of a row are predicted over its samples, as in all rows that are packed:
-        neat_packing, too, leaves a label to the first token of each.
-        """
+        """Whether samples of a row predict the next: in all packed rows, with neat_packing, too."""
         return self.packing != NOT_PACKED
 
     def batch_widths(self, widest: Ints) -> Ints:
@@ -100,9 +98,7 @@ class LlamaFactory(ShuffledRows):
         return widest if self.packing in ("unpadded", "wrapped") else full_rows
 
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:
-        """Return the rows of one group of `read_ahead` samples after the other; each process has
-        its own groups.
-        """
+        """Return the rows of each group of `read_ahead` samples; each process has its own."""
         firsts = group_starts(begins, self.read_ahead, self.preprocessing_num_workers)
         pack_group = self._cut_blocks if self.cuts_samples else self._fill_knapsacks
         return pack_groups(lengths, firsts, pack_group)
@@ -121,7 +117,6 @@ class LlamaFactory(ShuffledRows):
         # Sorted from the back, so that of equal lengths the latest comes first.
         order = len(lengths) - 1 - longest_first(lengths[::-1])
         falling = lengths[order]
-        # With packing, LLaMA-Factory's DataArguments makes cutoff_len one less; the row is padded
-        # to the whole.
+        # With packing, DataArguments makes cutoff_len one less; the row is padded to the whole.
         packing = first_fit(falling, max(self.max_length - 1, 1), max_per_row=MAX_INT)
         return PackedSamples(order, falling, starts=None, packing=packing)

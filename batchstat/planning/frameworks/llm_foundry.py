@@ -114,8 +114,7 @@ class LlmFoundry(Strategy):
         the end; None if that is the batch size, with which nothing is packed.
         """
         # Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
-        # to max_length / 100, with one decimal, on the samples of 100 batches of the largest; rows
-        # that wait are not limited.
+        # to max_length / 100, with one decimal, on the samples of 100 of the largest batches.
         ratios = np.round(10 * np.linspace(1, self.max_length / 100, 20)) / 10
         numbers = list(dict.fromkeys(int(ratio * self.batch_size) for ratio in ratios))
         first_lengths = lengths[: 100 * numbers[-1]].tolist()
@@ -139,9 +138,7 @@ class LlmFoundry(Strategy):
     def _batches(
         self, lengths: list[int], at_once: int, max_waiting: int | None, workers: int
     ) -> Iterator[list[_Row]]:
-        """Yield the rows of each batch, fullest first. Rows beyond `batch_size` wait for the next
-        batch of the same worker.
-        """
+        """Yield each batch's rows, fullest first; others wait for the worker's next batch."""
         # The rows that wait, of each worker that gets a batch.
         waiting: list[list[_Row]] = [[] for _ in range(min(workers, len(lengths)))]
         for number, first in enumerate(range(0, len(lengths), at_once)):
@@ -159,9 +156,7 @@ class LlmFoundry(Strategy):
 
 
 def _fill_rows(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: int) -> list[_Row]:
-    """Return `rows` with samples added to them, fullest first; equally full ones in the sequence in
-    which they changed.
-    """
+    """Return `rows` with samples added, fullest first; equal ones as they changed."""
     # Samples come longest first, each into the first row that has room. Once only as many are left
     # as the batch lacks rows, each gets a row of its own. Source: BinPackCollator of
     # llmfoundry/data/packing.py.

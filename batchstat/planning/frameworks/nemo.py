@@ -56,8 +56,7 @@ class Nemo(PackedRows):
         return np.minimum(round_up(widest, _PAD_TO), self.max_length)
 
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
-        """Return the rows of all samples: first the lengths alone are packed, then random samples
-        of each length are put in.
+        """Return the rows of all samples: first of lengths alone, then with random samples of them.
 
         Source: create_packing_strategy and fill_packing_strategy of
         src/megatron/bridge/data/packing/algorithms.py.

@@ -46,18 +46,13 @@ class PackedRows(Strategy):
         return None if self.lays_rows_end_to_end else self.max_length
 
     def batch_widths(self, widest: Ints) -> Ints:
-        """Return (n_batches,) the width of batches, given the tokens of their widest rows; these,
-        unless a framework pads further.
-        """
+        """Return (n_batches,) widths, given the tokens of the widest rows: these, by default."""
         return widest
 
     @abstractmethod
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:
-        """Return the samples in rows.
-
-        Args:
-            lengths: (n,) tokens of the samples, or of the parts of them.
-            begins: (n_samples,) where each sample begins among these.
+        """Return the samples in rows: (n,) `lengths` of samples or parts, among which samples begin
+        at `begins` (n_samples,).
         """
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
@@ -76,8 +71,7 @@ class PackedRows(Strategy):
         samples, lengths, starts, packing = self.pack_rows(
             window.lengths, _begins(window.lengths, window.starts)
         )
-        # The packed rows laid end to end: (n_rows + 1,) where each begins, and the entry at each
-        # place.
+        # The packed rows end to end: (n_rows + 1,) where each begins, and the entry at each place.
         _, row_sizes = packing.totals
         packed_offsets = offsets_from_sizes(row_sizes)
         entry_at = np.empty(len(samples), dtype=np.int64)
@@ -92,8 +86,7 @@ class PackedRows(Strategy):
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(round_up(entry_lengths, self.sample_multiple), row_offsets)
-        # The tokens of the fullest row of each batch. Without rows there is no batch, and reduceat
-        # would fail.
+        # The tokens of the fullest row of each batch; without a batch, reduceat would fail.
         widest = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
         return BatchPlan(
             samples=samples[entries],
@@ -144,9 +137,7 @@ class ShuffledRows(PackedRows):
         return rows, cut_every(len(rows), self.batch_size)
 
     def count_rows(self, lengths: Ints, starts: Ints | None) -> int:
-        """Return the number of rows before any is repeated or dropped: what trainers log as the
-        number of examples.
-        """
+        """Return the rows before any is repeated or dropped: the trainers' number of examples."""
         return self.pack_rows(lengths, _begins(lengths, starts)).packing.n_rows
 
     def sequence(self, n_rows: int, window: Window) -> Ints:

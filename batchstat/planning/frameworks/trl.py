@@ -76,9 +76,7 @@ class Trl(ShuffledRows, PacksDocuments):
         return not self.cuts_samples
 
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:
-        """Return the rows of one group of `read_ahead` samples after the other; each process has
-        its own groups.
-        """
+        """Return the rows of each group of `read_ahead` samples; each process has its own."""
         method, most = self.packing, MAX_INT
         firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
         # One sample per row: `next-fit` with at most 1, of all samples as one group.
@@ -88,9 +86,7 @@ class Trl(ShuffledRows, PacksDocuments):
         return pack(lengths, self.max_length, method, most=most, firsts=firsts, multiple=multiple)
 
     def sequence(self, n_rows: int, window: Window) -> Ints:
-        """Return (n_rows,) the packed rows in the sequence in which batches take them. The trainer
-        shuffles the rows; with a `shuffle_seed`, they were shuffled by that before.
-        """
+        """Return (n_rows,) the rows as the trainer shuffles them, after any `shuffle_seed`."""
         sequence = super().sequence(n_rows, window)
         if self.shuffle_seed is None:
             return sequence

@@ -18,8 +18,7 @@ class Sampler(ABC):
         OptionError: a number out of range or not whole.
     """
 
-    # Whether the order of the drawn samples is part of the sampler; else the `order` setting
-    # decides it.
+    # Whether the sampler orders what it draws; else the `order` setting decides.
     has_sequence: ClassVar[bool] = False
     # Whether classes are drawn at random, so that their counts differ by chance.
     draws_by_chance: ClassVar[bool] = False

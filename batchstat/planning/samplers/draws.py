@@ -48,8 +48,7 @@ MOST_DRAWN = 10**9  # samples of an epoch: more are a mistyped number
 
 
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """Return (n, count) random numbers: row i has numbers below sizes[i], all different unless
-    sizes[i] is below `count`.
+    """Return (n, count) numbers: row i below sizes[i], all different if sizes[i] is large enough.
 
     Source: Robert Floyd's sampling (J. Bentley, R. Floyd, A sample of brilliance, CACM 1987), for
     all rows at once; then each row is shuffled.
@@ -59,8 +58,7 @@ def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     is_small = sizes < count
     drawn[is_small] = rng.integers(0, sizes[is_small, None], (int(is_small.sum()), count))
     large_sizes = sizes[~is_small]
-    # Floyd's way compares each number with all that its row has already: of many numbers, drawing
-    # row by row is faster.
+    # Floyd's way compares each number with all before it in its row: many are faster row by row.
     if count > 64:
         for row, size in zip(np.flatnonzero(~is_small).tolist(), large_sizes.tolist(), strict=True):
             drawn[row] = rng.choice(size, count, replace=False)

@@ -1,6 +1,4 @@
-"""Base of the samplers that set how many samples of each class an epoch has, and the simplest of
-them.
-"""
+"""Base of the samplers that set how many samples of each class there are; the simplest ones."""
 
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -40,17 +40,14 @@ def parse_sampler(spec: str) -> Sampler:
 
 
 def weights_file(spec: str) -> str | None:
-    """Return the file of weights that `spec` names, as in `weights=balance.json`; None if it has
-    the weights themselves.
-    """
+    """Return the file of `weights=balance.json`; None if a text has the weights themselves."""
     _, _, after = spec.partition("weights=")
     text = _cut_at_parameter(after)[0]
     return text if text.endswith(".json") and not text.startswith("{") else None
 
 
 def name_and_parameters(spec: str) -> tuple[str, str]:
-    """Return the name of a sampler, and its parameters as they are written. `dynamic:decay=0.5`
-    gives `dynamic` and `decay=0.5`.
+    """Return a sampler's name and parameters: `dynamic:decay=0.5` is `dynamic` and `decay=0.5`.
 
     Raises:
         OptionError: an unknown name.
@@ -76,8 +73,7 @@ def _split_weights(parameters: str) -> tuple[dict[str, float], str]:
     if after.startswith("{"):
         try:
             weights, end = json.JSONDecoder(object_pairs_hook=distinct_labels).raw_decode(after)
-        # From `distinct_labels`, which names the label. It is a ValueError, too, but not for the
-        # message below.
+        # From `distinct_labels`, which names the label; it is a ValueError, too.
         except OptionError:
             raise
         except (ValueError, RecursionError) as error:
@@ -118,9 +114,7 @@ def _weights_of_pairs(text: str) -> dict[str, float]:
 
 
 def distinct_labels(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return pairs of a label and its weight as a dictionary. Raises OptionError for a repeated
-    label.
-    """
+    """Return pairs of label and weight as a dictionary; OptionError for a repeated label."""
     table: dict[str, Any] = {}
     for label, weight in pairs:
         if label in table:

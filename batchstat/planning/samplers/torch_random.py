@@ -75,14 +75,9 @@ def torch_seeds(count: int, seed: int) -> list[int]:
 
 
 def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bool) -> Ints:
-    """Return (count,) what `torch.multinomial` draws in double precision, as in
-    WeightedRandomSampler.
-
-    Args:
-        weights: (n,) not negative, not all 0; without replacement at least `count` above 0.
-        count: number of draws.
-        seed: seed of the generator.
-        replacement: whether an index can be drawn again.
+    """Return (count,) what `torch.multinomial` draws in double precision by (n,) `weights`, as in
+    WeightedRandomSampler. These are not negative, nor all 0; without replacement, at least `count`
+    are above 0.
     """
     # torch makes a single draw as it does without replacement.
     if not replacement or count == 1:
@@ -90,8 +85,7 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
         waiting_times = -np.log1p(-_uniform(len(weights), seed))
         soonest_first: Ints = np.argsort(-(weights / waiting_times), kind="stable")
         return soonest_first[:count]
-    # Each index has a range of the numbers from 0 to 1, as wide as its share of the weights; the
-    # one whose range has the random number is drawn.
+    # Each index has a range in [0, 1] as wide as its share; a random number falls in one.
     range_ends = np.cumsum(weights)
     range_ends /= range_ends[-1]
     range_ends[-1] = 1

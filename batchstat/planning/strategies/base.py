@@ -58,8 +58,7 @@ class Strategy(ABC):
     # Whether its batches depend on where ranks wait for each other.
     uses_wait: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False  # whether its steps have different numbers of batches
-    # Samples that it plans, and that are measured, in a second on one core, to the order of
-    # magnitude: what there is time for.
+    # Samples planned and measured per second on one core, roughly: what there is time for.
     samples_per_second: ClassVar[int] = 1_000_000
     # (n_turns, world_size) the unit of each rank; None where the settings decide that.
     turns: ClassVar[Ints | None] = None
@@ -88,9 +87,7 @@ class Strategy(ABC):
         return {each.name: each for each in fields(cls) if each.name != "setup"}
 
     def check(self, settings: ResolvedSettings) -> None:  # noqa: B027 - most need no check
-        """Raise OptionError where the strategy does not go with its settings; any does, unless it
-        says otherwise.
-        """
+        """Raise OptionError if the strategy does not go with its settings; by default, it does."""
 
     @property
     def window_size(self) -> int | None:
@@ -109,9 +106,7 @@ class Strategy(ABC):
 
     @property
     def joins_samples(self) -> bool:
-        """Whether a row is one text to the loss: the first token of a sample is predicted by the
-        sample before it.
-        """
+        """Whether a row is one text to the loss: a sample predicts the first token of the next."""
         return self.cuts_samples and not self.attends_within_samples
 
     def repeats_samples(self, settings: ResolvedSettings) -> bool:  # noqa: ARG002
@@ -177,13 +172,9 @@ class Strategy(ABC):
         )
 
     def exceeds_own_budget(self, rows: Ints, widths: Ints) -> npt.NDArray[np.bool_] | None:
-        """Return (n_batches,) whether each batch has more than the strategy allows; None if its
-        limit is a number of tokens, which is compared elsewhere (`budget`, or `tokens_per_batch` of
-        the settings).
-
-        Args:
-            rows: (n_batches,) rows of each.
-            widths: (n_batches,) width of each.
+        """Return (n_batches,) whether each batch has more than the strategy allows, of (n_batches,)
+        rows and widths; None if its limit is a number of tokens, which is compared elsewhere
+        (`budget`, or `tokens_per_batch` of the settings).
         """
         del rows, widths
         return None
@@ -209,13 +200,9 @@ class Strategy(ABC):
     def batch_rows(
         self, window: Window, order: Ints, offsets: Ints, widths: Ints | None = None
     ) -> BatchPlan:
-        """Return batches of one sample per row, shuffled if the strategy has `shuffle_batches`.
-
-        Args:
-            window: the samples.
-            order: (n,) their sequence; those after the last offset are dropped.
-            offsets: (n_batches + 1,) samples of each batch.
-            widths: (n_batches,) width of each; its longest sample unless given.
+        """Return batches of one sample per row, in (n,) `order`, at (n_batches + 1,) `offsets`,
+        after which samples are dropped; as wide as (n_batches,) `widths`, or the longest sample.
+        They are shuffled if the strategy has `shuffle_batches`.
         """
         is_shuffled = self._parameter("shuffle_batches")
         sequence = window.rng.permutation(len(offsets) - 1) if is_shuffled else None
@@ -230,9 +217,7 @@ class Strategy(ABC):
         return None
 
     def summary_together(self, windows: Windows) -> BatchTable | None:  # noqa: ARG002
-        """Return the batches of consecutive windows from their lengths, as `plan_together` makes
-        them; None, the default, if only a plan says what they are.
-        """
+        """Return `plan_together` as a table, from lengths; None, the default, if that cannot be."""
         return None
 
     @abstractmethod
@@ -240,9 +225,7 @@ class Strategy(ABC):
         """Put every sample of the window in exactly one batch (except by `drop_last`)."""
 
     def plan_together(self, windows: Windows) -> BatchPlan:
-        """Return the plans of consecutive windows as one plan, whose samples count from the start
-        of the first window.
-        """
+        """Return consecutive windows as one plan; its samples count from the start of the first."""
         plans = [self.plan(window) for window in windows]
         if len(plans) == 1:
             return plans[0]

@@ -40,9 +40,7 @@ class Bucketed(LongestFirst):
         return cut_every(len(falling), self.batch_size, window)
 
     def without_dropped(self, windows: Windows) -> Windows:
-        """Return the windows without the samples that `drop_last` drops: at the end of the last
-        window, those that do not fill a batch.
-        """
+        """Return the windows without what `drop_last` drops: what fills no batch at the end."""
         if self.keeps_short(windows):
             return windows
         n = len(windows.lengths)

@@ -28,17 +28,12 @@ class LongestFirst(Strategy):
 
     @abstractmethod
     def batch_offsets(self, falling: Ints, window: int) -> Ints:
-        """Return offsets of batches.
-
-        Args:
-            falling: (n,) lengths; every `window` of them descend, and no batch spans two windows.
-            window: samples per window; the last may be short.
+        """Return offsets of batches of (n,) lengths, of which every `window` descend; the last may
+        be short, and no batch spans two windows.
         """
 
     def without_dropped(self, windows: Windows) -> Windows:
-        """Return the windows without the samples that `drop_last` drops before sorting; all, unless
-        a strategy says otherwise.
-        """
+        """Return the windows without what `drop_last` drops before sorting; all by default."""
         return windows
 
     def holds_more(self, falling: Ints, offsets: Ints) -> bool:  # noqa: ARG002
@@ -51,9 +46,7 @@ class LongestFirst(Strategy):
         return self.plan_together(Windows(window.lengths, size, lambda _: window.rng, window.last))
 
     def plan_together(self, windows: Windows) -> BatchPlan:
-        """Sort several windows, each longest first, cut them into batches, and shuffle the batches
-        of each.
-        """
+        """Sort each window longest first, cut it into batches, and shuffle these."""
         windows = self.without_dropped(windows)
         lengths = narrow(windows.lengths)
         order = longest_first(lengths, windows.size)
@@ -61,9 +54,7 @@ class LongestFirst(Strategy):
         return plan_single_samples(lengths, order, offsets, widths, sequence)
 
     def summary_together(self, windows: Windows) -> BatchTable:
-        """Sort, cut and shuffle lengths alone: the batches of `plan_together` without their
-        samples.
-        """
+        """Sort, cut and shuffle lengths alone: `plan_together` without its samples."""
         windows = self.without_dropped(windows)
         falling = falling_lengths(windows.lengths, windows.size)
         offsets, widths, sequence = self._batches(falling, windows)

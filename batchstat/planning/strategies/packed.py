@@ -88,14 +88,12 @@ class Packed(PacksDocuments):
         return self.method == "wrapped"
 
     def plan(self, window: Window) -> BatchPlan:
-        """Pack samples into rows, sort the rows widest first, cut them by the budget, and shuffle
-        the batches.
+        """Pack samples into rows, sort these widest first, cut them by the budget, shuffle batches.
 
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        # Truncating here would lose tokens that no count shows: overflow is decided before
-        # planning.
+        # Truncating here would lose tokens that no count shows: overflow is decided before.
         check_longest("packed", int(window.lengths.max(initial=0)), self.max_length)
         samples, lengths, starts, packing = pack(
             window.lengths,
@@ -150,8 +148,7 @@ class Packed(PacksDocuments):
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
-        """Pack all lengths by best fit on their histogram, and return the batches; None where rows
-        depend on more than the histogram.
+        """Return the batches by best fit on a histogram; None where rows depend on more than that.
 
         Raises:
             InputError: a sample is longer than `max_length`.
@@ -181,17 +178,9 @@ def check_longest(name: str, longest: int, max_length: int) -> None:
 def pack(
     lengths: Ints, capacity: int, method: str, *, most: int, firsts: Sequence[int], multiple: int
 ) -> PackedSamples:
-    """Pack samples into rows by one of `METHODS`, each group of consecutive samples by itself. With
-    a `multiple`, rows count the padding of their samples.
-
-    Args:
-        lengths: (n,) tokens of the samples.
-        capacity: tokens that a row may hold.
-        method: one of `METHODS`.
-        most: samples that a row may hold.
-        firsts: the first sample of each group.
-        multiple: each sample is padded to a multiple of this many tokens, as is what a row may
-            hold; above 1, none is split.
+    """Pack samples of `lengths` (n,) into rows of at most `most` by one of `METHODS`, each group
+    that begins at one of `firsts` by itself. Each sample is padded to a `multiple`, as is what a
+    row may hold; above 1, none is split.
     """
     # Padded samples are packed as longer ones, so that no row grows beyond what it may hold.
     padded, capacity = round_up(lengths, multiple), round_up(capacity, multiple)
@@ -202,13 +191,8 @@ def pack(
 
 def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
     """Return the first of each group of samples that are packed together, as in datasets' batched
-    `map` with num_proc: each process has a consecutive part of the samples, in groups of `size`. 10
-    samples, groups of 3 and 2 processes give 0, 3, 5, 8.
-
-    Args:
-        begins: (n,) where each sample begins, among samples or parts of them.
-        size: samples per group.
-        processes: number of processes.
+    `map` with num_proc: each process has a consecutive part of the samples, in groups of `size`.
+    Samples that begin at 0 … 9, groups of 3 and 2 processes give 0, 3, 5, 8.
     """
     # No more processes than samples: none has an empty part.
     begins_of_processes = np.array_split(begins, min(processes, max(len(begins), 1)))
@@ -219,13 +203,8 @@ def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
 def pack_groups(
     lengths: Ints, firsts: Sequence[int], pack_group: Callable[[Ints], PackedSamples]
 ) -> PackedSamples:
-    """Pack each group of consecutive samples by itself; the rows of a group follow those of the one
-    before.
-
-    Args:
-        lengths: (n,) tokens of the samples.
-        firsts: the first sample of each group.
-        pack_group: packs the samples of a group.
+    """Pack each group of consecutive samples of `lengths` (n,) by itself, from one of `firsts` to
+    the next; the rows of a group follow those of the one before.
     """
     if len(firsts) <= 1:  # one group, as by default: nothing is copied
         return pack_group(lengths)

@@ -30,9 +30,7 @@ class PaddingFree(PacksDocuments):
     max_samples: int | None = None
 
     def plan(self, window: Window) -> BatchPlan:
-        """Concatenate consecutive samples into one row per batch; a sample above the budget is
-        alone.
-        """
+        """Concatenate samples into one row per batch; a sample above the budget is alone."""
         multiple = self.pad_to_multiple_of
         # The row is rounded up afterwards: what fits must fit in whole multiples.
         capacity = self.tokens_per_batch // multiple * multiple

@@ -1,5 +1,4 @@
-"""The strategies by name. A new one is one file and one line below; every shared property test runs
-on it.
+"""The strategies by name. A new one is a file and a line below; property tests run on it.
 
 Not in the `__init__.py` of its folder: that runs before any module beside it, and frameworks, which
 are listed here, import those modules.

@@ -135,8 +135,7 @@ class StrategySpec:
         names = [each.name for each in fields(self.kind)]
         own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size
         values = {name: settings[name] for name in names if name in settings and name not in own}
-        # The `batch_size` of settings may follow from a budget, which must not replace a usual size
-        # such as the 8 per device of hf-trainer.
+        # A `batch_size` that follows from a budget must not replace a usual one, as hf-trainer's 8.
         if usual_size is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual_size
         values |= {key: value for key, value in self.given.items() if key != "distribute"}
@@ -174,8 +173,7 @@ class RowRequest:
 
     row: NamedRow  # the strategy as its user names it, or batches with a name
     strategy: Strategy  # the strategy, with all parameters
-    # Its settings: the shared ones, with the order and the distribution that belong to the
-    # strategy.
+    # The shared settings, with the order and the distribution that belong to the strategy.
     settings: ResolvedSettings
 
     @classmethod
@@ -209,9 +207,7 @@ class RowRequest:
 
     @property
     def shared_batch_size(self) -> int | None:
-        """The batch size that it takes from the shared settings, for itself or for the setup whose
-        steps it keeps; None where it sets one, or has none.
-        """
+        """The batch size that it or its setup takes from the shared settings; None without."""
         if isinstance(self.strategy, Regrouped) and self.row.setup is not None:
             of_setup = RowRequest(self.row.setup, self.strategy.setup, self.settings)
             return of_setup.shared_batch_size
@@ -229,15 +225,12 @@ class RowRequest:
 
 
 def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
-    """Raise OptionError for a parameter that only packing has, given without the parameter that
-    turns packing on. The message says how to turn it on.
-    """
+    """Raise OptionError for a parameter that only packing has, and say how to turn packing on."""
     assert kind.unpacked is not None
     packing_only = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
     if packing_only:
         packing_field = next(each for each in fields(kind) if each.name == kind.packed_by)
-        # The values that turn packing on. Where the parameter is a switch, it names no values, and
-        # `true` turns it on.
+        # The values that turn packing on; a switch names none, and `true` turns it on.
         values = [each for each in packing_field.metadata["option"].values if each != NOT_PACKED]
         raise OptionError(
             f"strategy {spec!r}: {packing_only[0]} is of packing only",
@@ -246,9 +239,7 @@ def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -
 
 
 def _value_text(value: Any) -> str:
-    """Return a value as text that `read_parameters` reads again: true, 512, or 16,32; no edges are
-    `auto`.
-    """
+    """Return a value as text that `read_parameters` reads; no edges are `auto`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
