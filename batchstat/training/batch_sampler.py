@@ -270,8 +270,7 @@ class BatchSampler:
         last step of the epoch what is left, which must be equally many on all ranks.
         """
         counts = self._batches(self._epoch).step_totals.batches
-        # All steps but the last must have as many batches as set, and the last equally many on
-        # each rank.
+        # All steps but the last have as many batches as set, the last equally many on each rank.
         if (counts[:-1] != self.gradient_accumulation_steps).any() or np.ptp(counts[-1]) > 0:
             raise InputError(
                 f"ranks or steps of epoch {self._epoch} have different numbers of batches",

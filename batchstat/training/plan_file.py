@@ -51,8 +51,7 @@ class _Facts:
 
 
 def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
-    """Write the batches of a profile's samples for one epoch, for all ranks: one table row per
-    entry of a batch.
+    """Write a profile's batches of one epoch, for all ranks: a table row per entry of a batch.
 
     Columns are `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width`, `repeated` and,
     where these are known, `trained`: how many of its tokens carry loss. Rows and batches are
@@ -175,9 +174,7 @@ def _empty_batches(facts: _Facts) -> Ints:
 
 
 def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
-    """Raise ValueError if rows or batches are not consecutive, a batch has more than one rank, step
-    or width, a row is longer than its width, or the steps of a rank fall.
-    """
+    """Raise ValueError if rows, batches or steps cannot come in this sequence from any plan."""
     row, batch = columns["row"], columns["batch"]
     # From each entry to the next, by how much the number of the row, and of the batch, rises.
     row_rises, batch_rises = np.diff(row), np.diff(batch)

@@ -91,9 +91,7 @@ def _add_facts(profile: "Profile", samples: list[Record | None]) -> None:
 
 
 def _records(block: "Block") -> Iterator[Record]:
-    """Yield a dictionary for each sample of a block, with the keys that `read_samples` documents
-    for its kind of content.
-    """
+    """Yield a dictionary for each sample of a block, as `read_samples` documents them."""
     from batchstat.corpus.content import (
         Chats,
         CompletionChats,

@@ -63,9 +63,7 @@ def check_same_sampler(
     schema: str = SCHEMA,
     numbers: Sequence[str] = ("epoch", "batches"),
 ) -> None:
-    """Raise OptionError unless `state` was saved by an equal sampler of this version, and is
-    unchanged.
-
+    """Raise OptionError unless an equal sampler of this version saved `state`, which is unchanged.
     The message says what is wrong, or which settings differ.
     """
     if not isinstance(state, Mapping) or "schema" not in state:

@@ -130,8 +130,7 @@ class StreamBatcher:
         """
         epoch = self._basis.epoch
         resume, self._resume = self._resume or self._start_of(epoch), None
-        # An iterator that is started later puts another mark there: then this one no longer moves
-        # the position of the batcher.
+        # Where a later iterator has put its mark, this one no longer moves the batcher's position.
         mark = self._running = object()
         # The window to begin with, samples before it, and batches of it that were trained on.
         number, n_before, n_trained_on = resume["window"], resume["samples"], resume["batches"]
@@ -236,9 +235,7 @@ class StreamBatcher:
             yield [window[i] for i in entry_positions[first:end]]
 
     def _lengths(self, window: list[Any], before: int) -> Any:
-        """Return (n,) tokens of the samples of a window; `before` samples came earlier, for the
-        message about an invalid length.
-        """
+        """Return (n,) tokens of the samples of a window, after `before` others."""
         lengths = []
         for i, sample in enumerate(window):
             length = self._length_of(sample)
@@ -255,9 +252,7 @@ class StreamBatcher:
         return np.array(lengths, dtype=np.int64)
 
     def _length_of(self, sample: Any) -> Any:
-        """Return what the `length` of the batcher says of a sample: the result of a function, the
-        length of a list of token ids, or a number; not checked yet.
-        """
+        """Return a sample's length, unchecked: by a function, of a list of ids, or a number."""
         if callable(self._length):
             return self._length(sample)
         try:
@@ -269,9 +264,7 @@ class StreamBatcher:
         return len(value) if hasattr(value, "__len__") else value
 
     def _restore_source(self, state: Any) -> None:
-        """Load a state into the source. Without one, load its beginning, if another state was
-        loaded before; else the source is still at its beginning.
-        """
+        """Load a state into the source, or for None its beginning, if another state was loaded."""
         source: Any = self._source
         if state is not None:
             if self._beginning is None:
@@ -301,9 +294,7 @@ class StreamBatcher:
 
 
 def _check_longest_known(request: RowRequest, given: Settings) -> None:
-    """Raise OptionError if the strategy needs the length of the longest sample, which only
-    `max_length` can say of a stream.
-    """
+    """Raise OptionError if only `max_length` could say the longest sample, which is needed."""
     if given.max_length is not None:
         return
     name, strategy = request.name, request.strategy

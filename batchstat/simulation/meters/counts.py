@@ -12,11 +12,9 @@ class PlanCounts:
     """What an epoch under one strategy computes, pads, truncates and drops."""
 
     tokens_per_batch: int
-    # Tokens of the epoch's samples before `max_length`; those of the whole corpus, if each sample
-    # comes once.
+    # Tokens of the epoch's samples before `max_length`: of the corpus, if each comes once.
     visited_tokens: int
-    # Samples that are computed, repeats included; the other counts without an explanation count
-    # what is computed, too.
+    # Samples computed, repeats included, as in other counts that say nothing else.
     samples: int
     rows: int
     batches: int
@@ -31,8 +29,7 @@ class PlanCounts:
     row_tokens: int | None
     max_batch_tokens: int
     largest_step: int  # the first step, counted from 1, with a batch of `max_batch_tokens`
-    # The most total tokens in a batch that could be smaller, because it has several samples, or one
-    # sample that is padded.
+    # The most total tokens in a batch that could be smaller: of several samples, or padded.
     reducible_peak: int
     peak_bytes: int | None  # the most memory that a batch takes; None where that is not known
     over_budget_batches: int
@@ -120,9 +117,7 @@ class PlanCounts:
 
     @property
     def rank_idle(self) -> float:
-        """Share of the ranks' time spent waiting for the slowest one, if time is proportional to
-        total tokens.
-        """
+        """Share of the ranks' time that is waiting, where time is proportional to total tokens."""
         return self.ranks.idle
 
     @property

@@ -69,8 +69,7 @@ class Coverage:
 
     @property
     def accuracy_bound(self) -> float:
-        """How far an accuracy over all computed samples may be from the accuracy over the corpus,
-        where each sample counts once.
+        """How far an accuracy over all computed samples may be from that over the corpus.
 
         It is the total variation distance of the two weightings. It is reached if all samples that
         are computed more often than others are right, and all others wrong, or the reverse.
@@ -105,18 +104,13 @@ class CoverageMeter:
         self._highest_rank = np.full(world_size, -1)
 
     def add(self, batches: BatchTable, turns: Ints, unit_numbers: Ints) -> None:
-        """Add the next units.
-
-        Args:
-            batches: the batches of the units.
-            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-            unit_numbers: (n_units,) number of each unit among all units of the epoch.
+        """Add the units of the next `batches`: (n_turns, world_size) the unit of each rank, −1 for
+        none; and (n_units,) the number of each among all units of the epoch.
         """
         world_size = len(self._samples)
         samples_of_unit = batches.sum_by_unit(batches.samples)
         has_unit = turns >= 0
-        # (n_turns, world_size) what each rank gets in each turn. `take` reads −1 as the last unit:
-        # np.where puts 0 there.
+        # (n_turns, world_size) what each rank gets in each turn; `take` reads −1 as the last unit.
         samples = np.where(has_unit, samples_of_unit.take(turns), 0)
         batches_of_units = np.diff(batches.unit_offsets).take(turns)
         self._samples += samples.sum(axis=0)
@@ -150,9 +144,7 @@ class CoverageMeter:
 
 
 def _rank_records(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
-    """Return a record for each rank. Ranks with equal numbers share one: of thousands of ranks,
-    most have one of two pairs of numbers.
-    """
+    """Return a record for each rank; most of thousands of ranks are alike, and share one."""
     # (world_size,) each number of samples or batches as its index among the distinct ones.
     sample_codes, batch_codes = (np.unique(n, return_inverse=True)[1] for n in (samples, batches))
     # (world_size,) one number for each pair of these: equal pairs have equal numbers.
@@ -165,13 +157,9 @@ def _rank_records(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
 def trace_samples(
     plan: BatchPlan, units: Ints, shares: EpochShares
 ) -> tuple[DistinctCounts, Coverage]:
-    """Follow each sample of a plan to the ranks that compute it. Returns the samples and tokens
-    that are computed, those that are computed again not counted; and the coverage of the corpus.
-
-    Args:
-        plan: all planned batches.
-        units: (n_turns, world_size) the unit of each rank; −1 where it has none.
-        shares: the epoch.
+    """Follow each sample of a plan of all batches to the ranks that compute it, by the unit of
+    each, (n_turns, world_size), −1 for none. Returns the samples and tokens that are computed,
+    those that are computed again not counted; and the coverage of the corpus.
     """
     samples, epoch = shares.samples, shares.epoch.whole
     n_samples, world_size = len(samples), units.shape[1]
@@ -211,8 +199,7 @@ def trace_samples(
         mixing = class_mixing(batch_of_entry, codes, len(batches), len(samples.classes.names))
     shared = 0
     if world_size > 1:
-        # Each distinct pair of a sample and a rank, as one number: a sample that is in several of
-        # them is computed by several ranks.
+        # Distinct pairs of a sample and a rank, as numbers: several, if several ranks compute it.
         pairs, _ = distinct(sample_of_entry * world_size + rank_of_entry)
         shared = int(np.count_nonzero(np.bincount(pairs // world_size) > 1))
     batches_by_rank = sums_at(ranks, np.diff(plan.unit_offsets)[placed_units], world_size)
@@ -258,8 +245,7 @@ def _rank_records_by_class(
     samples = np.bincount(rank, minlength=world_size)
     if classes is None:
         return _rank_records(samples, batches)
-    # A table of ranks × classes. A sample without a class has code −1 and counts in column 0,
-    # which is left out.
+    # A table of ranks × classes; code −1, no class, counts in column 0, which is left out.
     columns = len(classes.names) + 1
     cells = rank * columns + classes.codes[sample] + 1
     table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)

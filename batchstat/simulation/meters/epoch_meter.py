@@ -29,15 +29,12 @@ class Measurement(NamedTuple):
 
     counts: PlanCounts  # all counts
     widths: LengthStats  # statistics of the batches' widths
-    # (n_meetings, world_size) total tokens of each rank before each meeting of the ranks, in steps
-    # or micro-batches.
+    # (n_meetings, world_size) total tokens of each rank before each meeting of the ranks.
     meetings: Ints
 
 
 class EpochMeter:
-    """Measures an epoch. Its batches are added round by round, in the order of their turns, so that
-    a long epoch is never in memory as a whole.
-    """
+    """Measures an epoch, round by round in turn, so that it is never whole in memory."""
 
     def __init__(
         self,
@@ -84,8 +81,7 @@ class EpochMeter:
         units = turns[turns >= 0]
         # New units have the next numbers; a unit that comes again has a number from before.
         is_new = numbers == self._planned_units + np.arange(batches.n_units)
-        # A unit comes again if an earlier round had it, or if ranks get more units than this round
-        # has.
+        # A unit comes again if an earlier round had it, or ranks get more units than there are.
         self._repeats = self._repeats or not is_new.all() or len(units) > batches.n_units
         new_batches = batches if is_new.all() else batches.take(np.flatnonzero(is_new))
         self._planned = DistinctCounts(
@@ -99,8 +95,7 @@ class EpochMeter:
             return
         distributed = batches.take(units)
         tokens_of_ranks = self._ranks.add(turns, batches, self._attended_pairs(batches))
-        # Only several ranks have a timeline, and millions of steps of one would be kept for
-        # nothing.
+        # Only several ranks have a timeline; of one, it would be millions of steps for nothing.
         if self._settings.world_size > 1:
             self._meetings.append(tokens_of_ranks)
         self._units.add(batches, turns, numbers)
@@ -131,8 +126,7 @@ class EpochMeter:
         tokens = int(distributed.total_tokens[batch])
         if tokens > self._most_tokens:
             unit = int(np.searchsorted(distributed.unit_offsets, batch, side="right")) - 1
-            # Where that unit is in `turns`, counted turn by turn: −1, a place without a unit, is
-            # left out of `distributed`.
+            # The place of that unit in `turns`; −1, no unit, is left out of `distributed`.
             place = int(np.flatnonzero(turns.ravel() >= 0)[unit])
             self._most_tokens = tokens
             self._largest_turn = self._turns + place // turns.shape[1]
@@ -195,13 +189,11 @@ class EpochMeter:
         if traced is not None:
             unique, coverage = traced
         else:
-            # Without repeats, all that is computed is distinct. With repeats, no unit was dropped,
-            # so that all that is planned is computed.
+            # Without repeats, all that is computed is distinct; with these, all that is planned.
             computed = DistinctCounts(self._samples, self._sums["real_tokens"])
             unique = self._planned if self._repeats else computed
             coverage = self._units.coverage(epoch.lost.dropped_samples + epoch.sample_count)
-        # Batches count a sample with its first part: those of which only other parts are in a batch
-        # are added.
+        # Batches count samples by their first parts: those with only other parts are added.
         samples, lost = self._samples + unique.headless, epoch.lost + lost_before
         ranks = self._ranks.counts(len(self._shapes), self._strategy.finished_steps)
         attends_within = self._strategy.attends_within_samples
@@ -242,9 +234,7 @@ class EpochMeter:
 
 
 def _shapes(batches: BatchTable) -> Ints:
-    """Return (n_shapes,) one number for each distinct shape (rows, width) of batches: rows × 2³² +
-    width, so that a shape has the same number in every round.
-    """
+    """Return (n_shapes,) each distinct shape (rows, width) as one number, rows × 2³² + width."""
     # First as numbers as small as these widths allow: `distinct` need not sort small numbers.
     factor = int(batches.widths.max()) + 1
     pairs, _ = distinct(batches.rows.astype(np.int64) * factor + batches.widths)

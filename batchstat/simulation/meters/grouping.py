@@ -28,8 +28,7 @@ class Moments:
             return
         numbers = np.asarray(numbers, dtype=np.float64)
         weight = float(len(numbers) if weights is None else weights.sum())
-        # The average of equal numbers may differ from them by rounding, and they must have no
-        # deviation at all.
+        # Equal numbers must have no deviation, but rounding may give their average one.
         are_equal = numbers.min() == numbers.max()
         mean = float(numbers[0] if are_equal else np.average(numbers, weights=weights))
         squares = (numbers - mean) ** 2
@@ -140,13 +139,11 @@ class GroupingMeter:
         batch has one sample, or all lengths are equal.
         """
         samples, batches = int(self._means.weight), int(self._samples.weight)
-        # samples² × the variance of lengths, in whole numbers of any size: exactly 0 if all are
-        # equal.
+        # samples² × the variance of lengths, as a whole number: exactly 0 if all are equal.
         scaled_variance = self._squares * samples - self._tokens**2
         if samples == batches or scaled_variance == 0:
             return None
-        # The share of the variance that lies between the means of batches, and the share that lies
-        # between the means of random batches.
+        # The share of the variance between the means of batches, and of random batches.
         between = self._means.deviations * samples / scaled_variance
         by_chance = (batches - 1) / (samples - 1)
         # There are fewer batches than samples: only rounding could make the share 1.

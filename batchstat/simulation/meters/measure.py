@@ -39,13 +39,11 @@ def measure(
     in_parts |= strategy.repeats_samples(settings)
     # Whether each sample that is drawn is in one unit, as a whole.
     in_one_unit = shares.is_distributed and not in_parts and not remakes_last(strategy, settings)
-    # If each is also drawn once, the distributed units say what happens to every sample: samples
-    # are followed only for how classes mix.
+    # If each is also drawn once, units tell all of it but how classes mix.
     units_suffice = in_one_unit and settings.draws_all and shares.samples.classes is None
     by_sample = by_sample and not units_suffice
     meter = EpochMeter(request, cost, (1,) if rows is None else rows.forwards)
-    # Kept only to follow samples: all plans, and the units of each round; memory that grows with
-    # the epoch.
+    # Kept only to follow samples, in memory that grows with the epoch: plans, units of rounds.
     plans_kept: list[BatchPlan] | None = [] if by_sample else None
     rounds: list[RankRound[BatchTable]] = []
     if isinstance(strategy, Regrouped):

@@ -1,5 +1,4 @@
-"""Rank idle: what is computed between two meetings of the ranks, on the slowest rank against the
-mean rank.
+"""Rank idle: what is computed between two meetings of ranks, on the slowest and the mean rank.
 
 A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
 `gradient_accumulation_steps` turns. Ranks meet once in each step, or in each turn (`wait`).
@@ -56,9 +55,7 @@ class RankCounts:
 
 
 class RankMeter:
-    """Accumulates the `RankCounts` of an epoch from units that are added round by round. A round
-    has whole steps, but for the last one.
-    """
+    """Accumulates `RankCounts`, round by round; rounds are whole steps, but for the last."""
 
     def __init__(self, settings: ResolvedSettings, cost: BatchCost = TOTAL_TOKENS) -> None:
         """Start without units; `cost` is the unit of compute."""
@@ -74,15 +71,9 @@ class RankMeter:
         self._worst: WorstStep | None = None
 
     def add(self, turns: Ints, batches: BatchTable, attended_pairs: Ints) -> Ints:
-        """Add the next units.
-
-        Args:
-            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-            batches: the batches of the units.
-            attended_pairs: (n_batches,) pairs of tokens that attention computes.
-
-        Returns:
-            (n_meetings, world_size) total tokens of each rank before each meeting.
+        """Add the units of the next `batches`: (n_turns, world_size) the unit of each rank, −1 for
+        none; and (n_batches,) pairs of tokens that attention computes. Returns (n_meetings,
+        world_size) total tokens of each rank before each meeting.
         """
         accumulation = self._settings.gradient_accumulation_steps
         together = accumulation // self._meetings_per_step
@@ -126,9 +117,7 @@ class RankMeter:
         return cost.per_batch * batches + cost.per_token * tokens + cost.per_pair * pairs
 
     def _slowest_compute(self, batches: Ints, tokens: Ints, pairs: Ints) -> int:
-        """Return the sum over meetings of the slowest rank's compute, without that of steps. The
-        sum is exact: floats only decide which rank is the slowest.
-        """
+        """Return the slowest rank's compute over all meetings, exactly: floats only find it."""
         cost = self._cost
         # The usual case: the rank with the most tokens is the slowest, without floats.
         if not cost.per_batch and not cost.per_pair:
@@ -144,9 +133,7 @@ class RankMeter:
         return self._compute(*sums)
 
     def _describe(self, meeting: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
-        """Describe a meeting: its slowest rank, and the largest batch of that rank, since that is
-        what a user can make smaller.
-        """
+        """Describe a meeting: its slowest rank, and the largest batch of that, for users to cut."""
         rank = int(tokens[meeting].argmax())
         together = self._settings.gradient_accumulation_steps // self._meetings_per_step
         turns_before = turns[meeting * together : (meeting + 1) * together]
@@ -194,16 +181,9 @@ def meetings_per_step(settings: Settings) -> int:
 
 
 def sum_by_step(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
-    """Add up a number that each unit has, such as its tokens, over the units that a rank gets in a
-    step.
-
-    Args:
-        turns: (n_turns, world_size) the unit of each rank; −1 where it has none, which counts 0.
-        numbers: (n_units,) the number of each unit.
-        gradient_accumulation_steps: turns of a step; the last step may have fewer.
-
-    Returns:
-        (n_steps, world_size) the sum of each rank in each step.
+    """Return (n_steps, world_size) the sum of (n_units,) numbers over the units that each rank gets
+    in each step, of (n_turns, world_size) units, −1 for none, which counts 0. The last step may
+    have fewer turns.
     """
     numbers_of_turns: Ints = numbers.take(turns)  # (n_turns, world_size)
     # `take` reads −1 as the last unit: these become 0. Nearly always every rank has a unit, and no

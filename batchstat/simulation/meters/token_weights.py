@@ -19,9 +19,7 @@ TENTHS = 10  # the shortest and the longest of so many equal parts of the sample
 
 
 def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples) -> TrainedCounts:
-    """Count the trained tokens of batches, and measure how much each weighs in the gradient of its
-    step under the loss of the settings.
-    """
+    """Count trained tokens, and how much each weighs in its step's gradient under the loss."""
     trained = batches.loss_tokens  # (n_entries,)
     trained_in_batch = sum_groups(trained, batches.entry_offsets)
     # A dummy batch has no entries, and no loss to be undefined.
@@ -143,9 +141,7 @@ def _sum_up(batches: RankBatches, samples: Samples, weights: Floats, groups: Int
 def _class_means(
     classes: Classes, sample: Ints, weights: Floats, trained: Ints
 ) -> tuple[ClassWeight, ...]:
-    """Return the mean weight of the trained tokens of each class; last, of samples without a class,
-    if there are any.
-    """
+    """Return the mean weight of trained tokens of each class; last, of no class, if any."""
     codes, n_classes = classes.codes[sample], len(classes.names)
     # −1, no class, becomes one more class after all others.
     codes = np.where(codes < 0, n_classes, codes)

@@ -85,9 +85,7 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
 
 
 class _PlannedTraining:
-    """Methods that replace those of a Trainer that trains on the batches of a sampler; each calls
-    the method that it replaces, for all else.
-    """
+    """A Trainer's methods for training on a sampler's batches; each calls the one it replaces."""
 
     REPLACED = (
         *("get_train_dataloader", "set_initial_training_values"),
@@ -119,9 +117,7 @@ class _PlannedTraining:
         self._sampler.check(dataset)
 
     def get_train_dataloader(self) -> Any:
-        """Return a loader with the settings of the Trainer's own, but with the batches of the
-        sampler.
-        """
+        """Return a loader with the Trainer's own settings, but the sampler's batches."""
         from torch.utils.data import DataLoader
 
         self.check()
@@ -131,9 +127,7 @@ class _PlannedTraining:
         return DataLoader(loader.dataset, batch_sampler=self._sampler, **settings)
 
     def set_initial_training_values(self, args: Any, *rest: Any) -> tuple[Any, ...]:
-        """Return what the Trainer's method returns, but with the epochs (the first number) and the
-        steps (the last number) of the sampler.
-        """
+        """Return the Trainer's values, but with the sampler's epochs (first) and steps (last)."""
         _, *between, _ = self._base["set_initial_training_values"](args, *rest)
         if args.max_steps > 0:
             # Steps count from 0. The last one is in the epoch after those that are whole before it.
@@ -155,8 +149,7 @@ class _PlannedTraining:
         """Return the epoch to start with, and how many of its batches have been trained on."""
         self._base["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
         state_file = Path(resume_from_checkpoint or "") / STATE_FILE
-        # Loaded to compare: this raises if the sampler is another one. The checkpoint of a run
-        # without a sampler has no such file.
+        # Loaded to compare, which raises for another sampler; without one, there is no such file.
         if resume_from_checkpoint is not None and state_file.is_file():
             try:
                 state = parse(state_file.read_bytes())
@@ -195,8 +188,7 @@ class _PlannedTraining:
         # Evaluation has batches of its own.
         if not model.training:
             return loss
-        # Taken for every batch of training, whether needed or not: the next one is of the next
-        # batch.
+        # Taken for every batch of training, needed or not: the next one is of the next batch.
         batch = next(self._details)
         # Whether the loss is already divided by the tokens of the whole step: a subclass of Trainer
         # may say it, in versions that have this attribute; else it is decided as Trainer does.
@@ -206,17 +198,14 @@ class _PlannedTraining:
             is_scaled = is_scaled or self._trainer.compute_loss_func is not None
         if is_scaled:
             return loss
-        # Labels with a second dimension are one per token; else one per sample, as in
-        # classification.
+        # Labels with a second dimension are one per token; else per sample: classification.
         is_per_token = labels is not None and labels.ndim > 1
         weight = batch.token_weight if is_per_token else batch.weight
         weight *= self._trainer.current_gradient_accumulation_steps  # by which it is then divided
         return (loss[0] * weight, *loss[1:]) if isinstance(loss, tuple) else loss * weight
 
     def _divide_by_epochs(self, steps: int) -> tuple[int, int]:
-        """Return how many whole epochs the first `steps` steps of training are, and how many of
-        them are left for the epoch after these.
-        """
+        """Return how many whole epochs the first `steps` are, and the steps left for the next."""
         whole_epochs = 0
         while steps > 0 and steps >= self._steps(whole_epochs):
             steps -= self._steps(whole_epochs)
@@ -244,8 +233,7 @@ def _saving(sampler: BatchSampler) -> Any:
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             # One process writes a checkpoint, for all ranks.
             if state.is_world_process_zero and folder.is_dir():
-                # How far it came is the Trainer's global_step; of the state, only the sampler is
-                # compared.
+                # How far it came is the Trainer's global_step; only the sampler is compared.
                 text = json.dumps(sampler.state_dict(consumed=0))
                 (folder / STATE_FILE).write_text(text, encoding="utf-8")
 

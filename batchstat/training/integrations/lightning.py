@@ -110,9 +110,7 @@ class BatchLoader:
             self._sampler.set_epoch(self._trainer.current_epoch)
 
     def _check(self) -> None:
-        """Raise OptionError if the trainer keeps its loaders, or has other ranks or steps than the
-        sampler.
-        """
+        """Raise OptionError if the trainer keeps its loaders, or has other ranks or steps."""
         trainer = self._trainer
         if trainer.reload_dataloaders_every_n_epochs != 1:
             raise OptionError(

@@ -5,11 +5,7 @@ from batchstat.training.batch_sampler import BatchSampler
 
 
 def check_setup(sampler: BatchSampler, **of_trainer: int) -> None:
-    """Check that a sampler and its trainer agree.
-
-    Raises:
-        OptionError: they differ in one of these numbers; the message says which.
-    """
+    """Raise OptionError if a sampler and its trainer differ in a number, and say in which."""
     if not isinstance(sampler, BatchSampler):
         raise OptionError(f"{type(sampler).__name__} is not a BatchSampler", "pass one")
     for key, value in of_trainer.items():
