@@ -254,9 +254,8 @@ def _lay_out(
 
 
 def _is_repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:
-    """Return (n_entries,) whether each entry is a repetition that only evens out the ranks: as many
-    equal entries come before it as the epoch draws its sample. Entries are equal if they have the
-    same sample, or with parts, the same sample and first token.
+    """Return (n_entries,) whether each entry only evens out the ranks: as many equal ones, of the
+    same sample and first token, come before it as the epoch draws its sample.
     """
     samples = shares.samples.indices_of(records)
     drawn_samples = shares.samples.indices_of(shares.epoch.whole.first_parts)

@@ -26,9 +26,8 @@ from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
 def plan_shares(
     strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
 ) -> Iterator[Iterator[BatchPlan]]:
-    """Yield, for each share of the epoch (one, or one per rank), the plans of its windows in turn.
-    Where the last batches are made again so that they divide over the ranks, it is one plan of the
-    whole share.
+    """Yield, for each share of the epoch (one, or one per rank), the plans of its windows in turn;
+    or one plan, where the last batches are made again.
     """
     strategy = strategy.for_rows(shares.samples.rows)
     for share in shares.shares:
@@ -135,7 +134,7 @@ def in_turns(
     rounds: int = 1,
 ) -> Iterator[RankRound[_Units]]:
     """Yield the units of one plan in turn, in pieces of whole steps, about `rounds` × `ROUND_UNITS`
-    units each. The last turn is filled with units of the first one where the remainder is repeated.
+    units each; the first turn also fills the last one where the remainder is repeated.
     """
     world_size = settings.world_size
     # A piece ends only where a step ends, and where the turns end that are balanced together.
@@ -166,9 +165,8 @@ ROUND_UNITS = 1 << 16  # about how many units `distribute_stream` holds at a tim
 
 
 def plan_and_distribute(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]:
-    """Return the plan of a whole epoch, that of each share after the one before; and (n_turns,
-    world_size) the unit of each rank in each turn, −1 where it has none. Raises NoBatchError if no
-    rank has any.
+    """Return the plan of a whole epoch, share by share, and (n_turns, world_size) the unit of each
+    rank, −1 for none. Raises NoBatchError if no rank has any.
     """
     trained_in = trained_to_balance(shares, request.settings)
     # For each share (one, or one per rank) the plans of its windows.
@@ -219,9 +217,8 @@ def _remake_last(
 
 
 def side_by_side(units: Sequence[int]) -> Ints:
-    """Return (n_turns, world_size) the unit of each rank, where all units of rank 0 come first,
-    then those of rank 1; −1 where a rank has none left. 2 units of rank 0 and 1 of rank 1 give
-    `[[0, 2], [1, −1]]`.
+    """Return (n_turns, world_size) the unit of each rank, −1 for none, where units follow rank by
+    rank: 2 units of rank 0 and 1 of rank 1 give `[[0, 2], [1, −1]]`.
     """
     has_unit = np.arange(max(units)) < np.array(units)[:, None]  # (world_size, n_turns)
     turns = np.full(has_unit.shape, -1)

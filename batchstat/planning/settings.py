@@ -238,16 +238,10 @@ class Settings:
         current_multiple: int = 1,
         rows: int = 1,
     ) -> "ResolvedSettings":
-        """Return these settings with all defaults decided.
-
-        Args:
-            longest: tokens of the longest sample.
-            stated_max: the tokenizer's maximum, if it states one.
-            current_batch_size: batch size of the current setup, if its specification has one; it
-                sets the budget as `batch_size` does.
-            current_loss: the loss of the current setup; None if no one asks for weights.
-            current_multiple: what the current setup rounds widths up to a multiple of.
-            rows: rows of a batch for each of its samples.
+        """Return these settings with all defaults decided, for a corpus whose longest sample has
+        `longest` tokens and a tokenizer that states a maximum. Of the current setup, the batch size
+        sets the budget as `batch_size` does, and the loss is None if no one asks for weights;
+        `rows` are those of a batch for each of its samples.
         """
         from batchstat.lengths.arrays import round_up  # not above: `--help` loads no NumPy
 

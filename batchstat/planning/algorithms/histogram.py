@@ -64,9 +64,7 @@ class RowRuns:
         )
 
     def cut_within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:
-        """Return offsets of batches whose rows × width are within `budget`, but for a single row,
-        and whether the last batch could hold more rows.
-        """
+        """Return offsets of batches within `budget`, or of one row; whether the last has room."""
         # (n_runs,) rows of a batch that begins in each run. An empty row counts as one token.
         widths = np.maximum(round_up(self.held, multiple), 1)
         sizes = np.maximum(1, budget // widths)

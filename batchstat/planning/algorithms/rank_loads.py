@@ -58,9 +58,8 @@ def share_evenly(costs: Floats, world_size: int, swaps: int = SWAPS) -> tuple[Fl
 
 
 def _swap_one(costs: Floats, loads: Floats, held: Ints) -> bool:
-    """Exchange, in each step, a batch of the slowest rank for one of another rank: the pair after
-    which the slower of the two computes least. Changes `loads` and `held`; returns whether any step
-    was improved.
+    """Exchange, in each step, a batch of the slowest rank for another rank's: the pair after which
+    the slower of the two computes least. Changes `loads` and `held`; returns whether that helped.
     """
     n_steps, _, per_rank = held.shape
     steps = np.arange(n_steps)

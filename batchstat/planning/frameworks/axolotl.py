@@ -134,9 +134,8 @@ class Axolotl(PackedRows, PacksDocuments):
         return plan.first_units(min(len(plan), max_batches))  # each unit is a batch
 
     def _order_and_max_batches(self, window: Window) -> tuple[Ints, int]:
-        """Return (n,) the order of the samples, and the number of batches after which an epoch
-        ends: before training, axolotl packs the samples in several random orders, and takes the
-        fewest batches of any.
+        """Return (n,) the order of the samples, and the most batches of an epoch: before training,
+        axolotl packs the samples in several random orders, and takes the fewest batches of any.
         """
         n = len(window.lengths)
         if self.curriculum:  # samples keep their order, and no batch of it is left out

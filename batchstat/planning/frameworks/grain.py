@@ -80,7 +80,7 @@ class Grain(PackedRows):
 
     def _fill_rows(self, lengths: Ints) -> tuple[Ints, Ints]:
         """Fill the open rows with samples in sequence, until one fits into no row. Returns the row
-        of each sample before that one, and how many samples the row had before.
+        of each before that one, and how many samples that had before.
         """
         n_rows = self.num_packing_bins or self.batch_size
         max_per_row = self.max_sequences_per_bin or MAX_INT
@@ -108,9 +108,8 @@ class Grain(PackedRows):
 
 
 def _fill_best(lengths: Ints, capacity: int, max_per_row: int, rows: int) -> tuple[Ints, Ints]:
-    """Put `lengths`, one after the other, into the fullest of `rows` rows that has room, of equally
-    full ones the first, until one fits into none. Returns the row of each, and how many lengths the
-    row had before.
+    """Put `lengths` into the fullest of `rows` rows with room, of equals the first, until one fits
+    into none. Returns the row of each, and how many lengths that had before.
     """
     room = [(capacity, row) for row in range(rows)]
     n_held = [0] * rows

@@ -109,9 +109,9 @@ class LlmFoundry(Strategy):
         )
 
     def _auto_samples_at_once(self, lengths: Ints) -> int | None:
-        """Return how many samples are packed at a time under packing_ratio: auto. Rising numbers
-        are tried on the first samples, and the last one is taken with which no row still waits at
-        the end; None if that is the batch size, with which nothing is packed.
+        """Return how many samples packing_ratio: auto packs at a time: the last of rising numbers
+        with which no row of the first samples waits at the end; None for the batch size, without
+        packing.
         """
         # Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
         # to max_length / 100, with one decimal, on the samples of 100 of the largest batches.

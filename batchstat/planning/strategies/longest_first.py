@@ -65,9 +65,8 @@ class LongestFirst(Strategy):
         return table if sequence is None else table.take(sequence)
 
     def _batches(self, falling: Ints, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
-        """Cut sorted lengths into batches. Returns their offsets (n_batches + 1,), their widths
-        (n_batches,), and the sequence in which they come, without a batch that is dropped; None for
-        the sequence if all come as they were cut.
+        """Cut sorted lengths into batches. Returns their offsets (n_batches + 1,), widths
+        (n_batches,), and sequence, without one that is dropped; None for all as they were cut.
         """
         offsets = self.batch_offsets(falling, windows.size)
         longest = falling[offsets[:-1]].astype(np.int64, copy=False)

@@ -67,15 +67,10 @@ class EpochMeter:
         self._meetings: list[Ints] = []
 
     def add(self, batches: BatchTable, turns: Ints, numbers: Ints | None = None) -> None:
-        """Add the next round of batches.
-
-        Args:
-            batches: the planned batches of the round, in units.
-            turns: (n_turns, world_size) the unit of each rank; −1 where it has none; whole steps,
-                unless they are the last.
-            numbers: (n_units,) number of each unit among all units of the epoch. Units of the first
-                turn may come again at the end, with the numbers that they had. By default, the
-                units are the first ones.
+        """Add the next round of batches in units, which ranks have in (n_turns, world_size)
+        `turns`, −1 for none: whole steps, unless they are the last. `numbers` (n_units,) count
+        units of the epoch; those of the first turn may come again at the end. By default, they are
+        the first.
         """
         numbers = np.arange(batches.n_units) if numbers is None else numbers
         units = turns[turns >= 0]
@@ -177,11 +172,7 @@ class EpochMeter:
         traced: tuple[DistinctCounts, Coverage] | None = None,
         lost_before: Lost = NOTHING,
     ) -> Measurement:
-        """Return the numbers of all batches added.
-
-        Raises:
-            InputError: there is no batch, or no token: nothing to measure.
-        """
+        """Return the numbers of all batches added; InputError without a batch or a token."""
         if self._sums["batches"] == 0:
             raise NoBatchError()
         if self._sums["real_tokens"] == 0:

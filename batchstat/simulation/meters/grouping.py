@@ -106,14 +106,9 @@ class GroupingMeter:
     def add(
         self, samples: Ints, tokens: Ints, squares: int, means: Floats, step_tokens: Ints
     ) -> None:
-        """Add the next batches.
-
-        Args:
-            samples: (n_batches,) entries of each batch, at least 1.
-            tokens: (n_batches,) real tokens of each batch.
-            squares: sum of the squared lengths of all entries.
-            means: (n_steps,) mean length of the entries of each step.
-            step_tokens: (n_steps,) real tokens of each step, of all ranks.
+        """Add the next batches: (n_batches,) entries of each, at least 1, and real tokens; the sum
+        of the squared lengths of all entries; and of each step (n_steps,) the mean length of its
+        entries, and its real tokens on all ranks.
         """
         self._neighbours.add(means)
         self._means.add(tokens / samples, samples)

@@ -7,18 +7,13 @@ from batchstat.lengths.arrays import Ints
 
 
 def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
-    """Measure how well batches mix the classes. Samples without a class do not count.
+    """Measure how well batches mix the classes, by the batch, ascending, and the class of each of
+    (n,) entries. Those without a class (−1) do not count.
 
-    Let p be the probability that two random samples of one batch have the same class, and q that
-    of two random samples of the epoch. The homogeneity is (p − q) / (1 − q): 0 if batches are as
-    mixed as random ones, 1 if each has one class. This is Fleiss's kappa (J. L. Fleiss, 1971) with
+    Let p be the probability that two random samples of one batch have the same class, and q that of
+    two random samples of the epoch. The homogeneity is (p − q) / (1 − q): 0 if batches are as mixed
+    as random ones, 1 if each has one class. This is Fleiss's kappa (J. L. Fleiss, 1971) with
     batches as subjects.
-
-    Args:
-        batch: (n,) batch of each entry, ascending.
-        code: (n,) class of each entry; −1 for none.
-        batches: number of batches.
-        classes: number of classes.
     """
     batch, code = batch[code >= 0], code[code >= 0]
     # The table of batches × classes, row after row: its cells that are not 0, and their counts.
