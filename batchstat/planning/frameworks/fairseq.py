@@ -37,7 +37,7 @@ class Fairseq(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sort, cut, shuffle; drop the last batch if its size is no multiple, or by `drop_last`."""
+        """Sort, cut and shuffle; drop the last batch if not a multiple, or by `drop_last`."""
         order = np.argsort(window.lengths, kind="stable")
         padded = round_up(window.lengths[order], self.pad_to_multiple_of)
         offsets = np.array(self._batch_offsets(padded))
