@@ -137,9 +137,7 @@ class SavedTime(Record):
 )
 class PreflightFile(Compared, number="batchstat.preflight/5"):
     config: TrainerConfig
-    run: RunFacts | None = told(
-        "The run that was recorded; null where none was.", of="observed.run"
-    )
+    run: RunFacts | None = told("The run that was recorded; null where none was.")
     proof: Proof | None = told("How the plan compares with the run that --recording names.")
     saved: SavedTime | None = told(
         "What the best change saves in time; null where nothing was recorded, or its times do not "
@@ -162,8 +160,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
     # The keys of `config` that are not attributes of the setup.
     config = {"path": setup.path.as_posix(), "keys": hidden_in(setup.config.values())}
     advice = report.changes
-    # One object for each role that has a change; `star` has the role "best". `Sources` take a key
-    # from the mapping if it has it, and otherwise from the change.
+    # `Sources` take a key from the mapping if it has it, else from the change.
     changes = [
         Sources([{"role": role, "strategy": strategy_of(change.row)}, change])
         for role, change in zip(

@@ -87,9 +87,7 @@ def _first(report: Preflight) -> Iterator[Line]:
 
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
-    """Yield the lines on what the trainer does: its source, data and settings, then what an epoch
-    computes, pads and loses, and how many steps it has.
-    """
+    """Yield the source, data and settings, then what an epoch computes, pads and loses."""
     row = report.simulation.row
     if report.setup.assumption:
         yield Line("if", report.setup.assumption)
@@ -103,8 +101,8 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         padding += " · each forward computes one row, which costs time, not padding"
     yield Line("padding", f"{padding} · {_largest(report.simulation)}")
     yield Line("steps", " · ".join(_steps(report)))
-    if report.observed is not None and report.observed.run is not None:
-        yield from unstepped_lines(report.observed.run, row.counts, report.batches)
+    if report.run is not None:
+        yield from unstepped_lines(report.run, row.counts, report.batches)
     # The trainer's log counts packed rows as examples, which is not the number of samples.
     if report.num_examples is not None:
         rows = counted(report.num_examples, "packed row")
@@ -118,8 +116,8 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         yield Line("ranks", f"{samples} and {steps} each · idle {idle} of the time")
     if row.on_device.seconds is not None:
         yield Line("time", " · ".join(_time(report)))
-    if report.observed is not None and report.observed.run is not None:
-        yield from run_lines(report.observed.run)
+    if report.run is not None:
+        yield from run_lines(report.run)
     if loss := _loss(report):
         yield Line("loss", loss)
     if report.proof is not None:
@@ -127,9 +125,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
 
 
 def _proof(proof: Proof) -> str:
-    """Return how many batches of the simulated plan are equal to those of a recorded run; if not
-    all are, where they begin to differ and what would explain it.
-    """
+    """Return how many planned batches are equal to those of a run, and what explains others."""
     recorded = f"{proof.batches:,} recorded batches of {one_line(proof.folder)}"
     if proof.is_equal:
         # The recording may end before the epoch does.
@@ -144,9 +140,7 @@ def _proof(proof: Proof) -> str:
 
 
 def _source(report: Preflight) -> Iterator[Line]:
-    """Yield the line on where the batches come from: a configuration file, a recorded run, a data
-    loader, or a trainer object.
-    """
+    """Yield where the batches come from: a configuration, a run, a loader, or an object."""
     observed, setup = report.observed, report.setup
     if observed is None:
         path = one_line(setup.path.as_posix())
@@ -163,31 +157,28 @@ def _source(report: Preflight) -> Iterator[Line]:
 
 
 def _basis(report: Preflight) -> str:
-    """Return the strategy and the settings that the numbers hold for. Settings without an effect on
-    these samples are left out.
-    """
+    """Return the strategy, and the settings that have an effect on these samples."""
     profile, row, observed = report.samples.profile, report.simulation.row, report.observed
     basis = replace(row.request.settings, loss=None)  # the loss has a line of its own
     has_longer = profile.stats.max > basis.max_length
     # In a recorded run, max_length is no setting but the longest sample that was seen.
-    is_set = observed is None or observed.run is None
-    order = _order_words(report)
     settings = basis_line(
-        basis, with_defaults=False, order=order, with_overflow=has_longer, with_max_length=is_set
+        basis,
+        with_defaults=False,
+        order=_order_words(report),
+        with_overflow=has_longer,
+        with_max_length=report.run is None,
     )
     # Batches that are simulated have a strategy with a name.
     if observed is None or observed.batches is None:
         return f"{row.label} · {settings}"
-    # Batches that were read: those of a loader have no strategy, those of prepared rows have the
-    # trainer's.
+    # Of batches that were read, only those of prepared rows have a strategy.
     strategy = "" if observed.rows is None else report.setup.batching.strategy.text
     return " · ".join(filter(None, (strategy, settings, observed.padded)))
 
 
 def _loss(report: Preflight) -> str:
-    """Return how unequally the loop weighs trained tokens, with what would change that; empty where
-    nothing is known of trained tokens.
-    """
+    """Return how unequally the loop weighs trained tokens, and the remedy; empty if unknown."""
     row, observed = report.simulation.row, report.observed
     # Of a loss of the loop's own, the weights are not known: what is known of it is said instead.
     if row.request.settings.loss == UNKNOWN:
@@ -215,9 +206,7 @@ def _loss(report: Preflight) -> str:
 
 
 def _order_words(report: Preflight) -> str:
-    """Return how samples are shuffled, in words, where the setting `order` does not say it; else an
-    empty text.
-    """
+    """Return how samples are shuffled, where the setting `order` does not say it."""
     request, observed = report.simulation.row.request, report.observed
     if observed is not None and observed.batches is not None:
         return "in the order of its loader"
@@ -245,9 +234,7 @@ def _dropped(report: Preflight) -> Iterator[str]:
 
 
 def _data(report: Preflight) -> Iterator[str]:
-    """Yield the parts of the line on the data: how many samples there are and how many are batched,
-    why others are not, and their tokens.
-    """
+    """Yield how many samples there are and are batched, why others are not, and tokens."""
     counts, samples, stats = report.simulation.row.counts, report.samples, report.profile.stats
     observed = report.observed
     # The row's count also has the samples lost before batching, which `samples.profile` lacks.
@@ -268,8 +255,7 @@ def _data(report: Preflight) -> Iterator[str]:
         yield f"{trained.untrained_samples:,} without a trained token (no loss)"
     yield f"{report.profile.tokens:,} tokens"
     longest_samples = int(np.count_nonzero(report.profile.lengths == stats.max))
-    # Several samples of exactly the longest length were probably truncated, by a script whose
-    # `max_length` is not seen.
+    # Probably truncated, by a script whose `max_length` is not seen.
     if report.observed is not None and longest_samples > 1:
         yield f"{longest_samples:,} end at exactly {stats.max:,}"
 
@@ -286,15 +272,13 @@ def _samples(report: Preflight, number: float, shown: str) -> str:
 
 
 def _steps(report: Preflight) -> Iterator[str]:
-    """Yield the parts of the line on steps: how many an epoch and the whole training have, and how
-    many samples and tokens each has.
-    """
+    """Yield how many steps an epoch and the training have, and what a step has."""
     counts, schedule = report.simulation.row.counts, report.setup.schedule
     samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
     samples = _samples(report, report.samples_per_step, samples)
     per_step = f"{samples} and {tokens:,.0f} tokens each"
-    observed = report.observed
-    run, epoch = (None, None) if observed is None else (observed.run, observed.epoch)
+    run, observed = report.run, report.observed
+    epoch = None if observed is None else observed.epoch
     if report.no_step:
         yield "no optimizer step was taken: nothing was trained"
         return
@@ -306,8 +290,7 @@ def _steps(report: Preflight) -> Iterator[str]:
         if counts.steps:
             yield per_step
         return
-    n_batches = report.batches if epoch is None else epoch.batches
-    yield f"{report.steps_per_epoch:,} per epoch of {n_batches:,} batches"
+    yield f"{report.steps_per_epoch:,} per epoch of {report.whole_epoch.batches:,} batches"
     if epoch is not None:
         yield f"{part} {'read' if run is None else 'recorded'}"
     total = f"{report.total_steps:,} in all"
@@ -317,8 +300,8 @@ def _steps(report: Preflight) -> Iterator[str]:
         yield f"{total} ({epochs})"
     else:
         epochs = f"{total} = {report.epochs:,.2f} epochs"
-        if report.epoch_samples is not None:
-            of_all = f"{report.trained_samples:,} of {counted(report.epoch_samples, 'sample')}"
+        if (in_epoch := report.whole_epoch.samples) is not None:
+            of_all = f"{report.trained_samples:,} of {counted(in_epoch, 'sample')}"
             epochs = f"{epochs}, {of_all}"
         yield epochs
     yield f"{report.warmup_steps:,} of warm-up"
@@ -326,9 +309,7 @@ def _steps(report: Preflight) -> Iterator[str]:
 
 
 def _largest(simulation: Simulation) -> str:
-    """Return the largest batch and the step that has it; on a calibrated device also the memory
-    that it needs.
-    """
+    """Return the largest batch, its step, and on a calibrated device its memory."""
     row, device = simulation.row, simulation.device
     largest_step = f"in step {row.counts.largest_step:,} of {row.counts.steps:,}"
     if row.counts.largest_step > row.counts.steps:
@@ -349,9 +330,7 @@ def _each(fewest: int, most: int, word: str) -> str:
 
 
 def _time(report: Preflight) -> Iterator[str]:
-    """Yield the time and the cost of an epoch, and of the whole training. Called only where times
-    are known.
-    """
+    """Yield time and cost of an epoch and of the training, where times are known."""
     row, device = report.simulation.row, report.simulation.device
     assert device is not None
     assert report.total_seconds is not None
@@ -364,9 +343,7 @@ def _time(report: Preflight) -> Iterator[str]:
 
 
 def _keys(report: Preflight) -> Iterator[RenderableType]:
-    """Yield the table of the configuration's keys that decide on batches, and the keys that were
-    not used.
-    """
+    """Yield the table of the keys that decide on batches, then those that were not used."""
     setup = report.setup
     rows = Rows("key that decides", "value")
     words = {True: "true", False: "false", None: "null"}  # as in YAML

@@ -112,9 +112,7 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
 
 
 def _recognise_framework(where: str, values: Mapping[str, Any]) -> str:
-    """Return the name of the framework that knows the largest share of the keys; if several know
-    the same share, the first of `CONFIGURATIONS`.
-    """
+    """Return the first framework of those that know the largest share of the keys."""
     _refuse_not_read(where, trainer_not_read(values))
     known_shares = {
         name: 1 - len(_unknown_keys(each, values)) / max(len(values), 1)
@@ -169,14 +167,11 @@ def _unknown_keys(framework: Framework, values: Mapping[str, Any]) -> list[str]:
 
 
 def _check_framework(where: str, name: str, values: Mapping[str, Any]) -> None:
-    """Raise OptionError if the framework that was named does not know all keys, and another one
-    does; or if the keys are those of a trainer that is not read.
-    """
+    """Raise OptionError for the keys of another framework, or of a trainer that is not read."""
     unknown_keys = _unknown_keys(CONFIGURATIONS[name], values)
     if not unknown_keys:
         return
-    # If no other framework knows all keys, the named one may be right: unknown keys are handled
-    # later, by `setup_of`.
+    # If none knows all, the named one may be right: `setup_of` handles unknown keys later.
     _refuse_not_read(where, trainer_not_read(values))
     for other_name, other in CONFIGURATIONS.items():
         if not _unknown_keys(other, values):

@@ -56,9 +56,7 @@ def read_keys(path: Path) -> dict[str, Any]:
 
 
 def _check_file(path: Path) -> None:
-    """Raise OptionError for a pipe, a device or a file that is too large, before it is read:
-    reading a pipe would wait for its writer, and a device has no end.
-    """
+    """Raise OptionError for a pipe or device, whose reading would not end, or too large a file."""
     where, facts = path.as_posix(), path.stat()
     if not stat.S_ISREG(facts.st_mode):
         raise OptionError(f"{where} is not a regular file", "name the trainer's configuration")
@@ -70,10 +68,8 @@ def _check_file(path: Path) -> None:
 
 
 def _count_values(value: Any, counted: dict[int, int]) -> int:
-    """Count the values in a table or list, so that a hostile file is refused: an alias of YAML can
-    repeat a list in a list in a list, where a few lines stand for more values than fit in memory,
-    and can put a list into itself. `[1, [2, 3]]` has 5 values: 3 numbers and 2 lists. Raises
-    ValueError: there are more than `_MOST_VALUES`, or a table or list contains itself.
+    """Count the values in a table or list: aliases of YAML can stand for more than fit in memory.
+    Raises ValueError for more than `_MOST_VALUES`, or a table or list that contains itself.
     """
     if not isinstance(value, dict | list):
         return 1
@@ -98,8 +94,7 @@ def _parse_yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        # PyYAML splits such a sentence: "expected a single document" is the context, and "but found
-        # another document" the problem.
+        # PyYAML splits a sentence: "expected a single document", "but found another document".
         context = f"{error.context} " if str(error.problem).startswith("but ") else ""
         raise ValueError(f"{context}{error.problem}{place}") from None
     except yaml.YAMLError as error:

@@ -140,9 +140,7 @@ class TrainerConfig:
 
 
 def _kind_of(annotation: Any) -> type[Any]:
-    """Return the type that a key's values have where they are not null, without the type of their
-    parts: int for `int | None`, list for `list[str] | None`.
-    """
+    """Return the type of a value that is not null: int for `int | None`, list for `list[str]`."""
     kind = annotation
     # The arguments of `int | None` are its alternatives; those of `list[str]` are its parts.
     if get_origin(annotation) not in (list, dict):
@@ -157,9 +155,7 @@ difflib's default of 0.6, `data_seed` would be one of `datasets`."""
 
 
 def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> None:
-    """Raise OptionError if an unknown key is probably a misspelling of one that decides. The
-    message has all unknown keys, so that a file can be corrected at once.
-    """
+    """Raise OptionError, with all unknown keys, if one is probably a misspelling."""
     # For each unknown key, a list of the key that it is most similar to, if one is similar enough.
     similar = {name: get_close_matches(name, keys, n=1, cutoff=_NEAR) for name in unknown}
     if not any(similar.values()):
@@ -173,9 +169,7 @@ def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> N
 
 
 def _checked_value(name: str, value: Any, key: Key) -> Any:
-    """Return a value as its key declares it. Raises OptionError for another type, or out of
-    range.
-    """
+    """Return a value as its key declares it. Raises OptionError for another type or range."""
     if value is None:
         if key.default is None:
             return None

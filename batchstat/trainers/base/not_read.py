@@ -59,8 +59,7 @@ NOT_READ: Mapping[str, NotRead] = {
         "llamafactory-cli train",
     ),
 }
-"""By the names of trainers. A configuration is of the first one of which it has a key: verl's PPO
-trainer comes before its SFT trainer, since it has the keys of both."""
+"""By name; the first whose key is there: verl's PPO trainer has the keys of its SFT trainer too."""
 
 
 def trainer_not_read(content: Mapping[Any, Any]) -> NotRead | None:

@@ -24,9 +24,7 @@ def as_yaml(keys: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetup(TrainingRules):
-    """What a trainer does with a corpus: the rules of its configuration, and where they are
-    from.
-    """
+    """What a trainer does with a corpus: the rules of its configuration, and their source."""
 
     framework: str
     title: str
@@ -44,9 +42,7 @@ class TrainingSetup(TrainingRules):
         return replace(self, batching=replace(self.batching, **changed))
 
     def with_own_keys(self, message: str) -> str:
-        """Add to a message what the configuration calls the settings that it names:
-        `batch_size is too large; in sft.yaml, batch_size is per_device_train_batch_size`.
-        """
+        """Add to a message the own keys of its settings: "; in a.yaml, batch_size is …"."""
         translations = []
         for name, own_key in self.own_keys.items():
             # A name after ":" or "," is a parameter in a strategy, `static:batch_size=8`.
@@ -57,9 +53,7 @@ class TrainingSetup(TrainingRules):
 
     @property
     def assumption(self) -> str:
-        """A warning that all numbers assume something of the keys that nobody knows; empty if there
-        are no such keys.
-        """
+        """A warning that keys nobody knows are assumed to decide nothing; else empty."""
         if not self.assumed:
             return ""
         keys = ", ".join(printable(key[:60]) for key in self.assumed)
@@ -109,9 +103,7 @@ class Framework:
         return self.config.recorded().version
 
     def written(self, keys: Mapping[str, Any], path: Path | None = None) -> str:
-        """Return keys with their values as their user writes them: `"packing": true in a.json`,
-        `packing: true in a.yaml`, or `SFTConfig(packing=True)`.
-        """
+        """Return keys as users write them: `packing: true in a.yaml`, `SFTConfig(packing=True)`."""
         if path is not None and path.suffix == ".json":
             as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
             return f"{', '.join(as_json)} in {path.as_posix()}"

@@ -27,9 +27,7 @@ _OF_TRL = {
 
 
 def wait_of(values: Mapping[str, Any], folder: Path) -> str | None:
-    """Return where ranks wait for each other: the setting `wait`; None where the keys do not say
-    it, or are in a file that cannot be read.
-    """
+    """Return where ranks wait, the setting `wait`; None where the keys or their file do not say."""
     if profile := values.get("accelerate_config"):  # TRL's: a name, or a file of accelerate
         if str(profile) in _OF_TRL:
             return _OF_TRL[str(profile)]
@@ -71,9 +69,7 @@ def _wait_of_deepspeed(keys: Mapping[str, Any], folder: Path) -> str | None:
 
 
 def _table(value: object, folder: Path) -> Mapping[str, Any]:
-    """Return a table of keys: as it is, or from the JSON or YAML file that is named, from the
-    current folder as the trainers do, else from that of the configuration. Empty if there is none.
-    """
+    """Return a table of keys, or read its file, in the current folder or beside the setup."""
     if isinstance(value, Mapping):
         return value
     for file in (Path(value), folder / value) if isinstance(value, str) and value else ():

@@ -1,6 +1,4 @@
-"""What is trained today, and what would help: other values for the keys or arguments of the user's
-own trainer.
-"""
+"""What is trained today, and what would help: other values for the trainer's own keys."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,9 +38,7 @@ class Trainer:
 
     @cached_property
     def changes(self) -> tuple[TrainerChange, ...]:
-        """What may save compute: other values for the trainer's keys; for an object or a recording,
-        also samples without the padding that they had before they were batched.
-        """
+        """What may save compute: other keys; of an object or a recording, also less padding."""
         if self.observed is None:
             return self._changes_of_keys()
         _, settings = self.samples_and_settings()
@@ -90,9 +86,7 @@ class Trainer:
         return CONFIGURATIONS.get(self.setup.framework)
 
     def change_of_keys(self, keys: Mapping[str, Any]) -> TrainerChange | None:
-        """Return the change of the training that other values for some keys make. None if these
-        values contradict other keys, or do not go with this corpus.
-        """
+        """Return the change that other values for keys make; None if they contradict the rest."""
         from batchstat.trainers.base.files import setup_of
 
         setup = self.setup
@@ -161,9 +155,7 @@ with a place for its batch size, and the trainer's keys that make it."""
 def changes_of_name(
     current: RowRequest, settings: Settings, basis: ResolvedSettings
 ) -> Iterator[TrainerChange]:
-    """Yield changes of a trainer's keys, where the current setup is a strategy that stands for the
-    trainer, such as `hf-trainer`. There are none if it packs already, or has no fixed batch size.
-    """
+    """Yield changes of a trainer's keys where its name, such as `hf-trainer`, is the strategy."""
     strategy = current.strategy
     if strategy.packs_rows or strategy.batch_capacity is None:
         return
@@ -216,10 +208,8 @@ def changes_of_name(
 def changes_of_object(
     observed: "Observed", settings: Settings, changes: Sequence[TrainerChange]
 ) -> Iterator[TrainerChange]:
-    """Yield what would help a trainer's object or a loader: its samples without the padding that
-    they have before they are batched, alone and together with each of `changes`. If no such padding
-    can be removed, `changes` alone. Nothing, if it packs already, has an encoder and a decoder, or
-    generates its rows.
+    """Yield what would help a trainer's object or a loader: samples without the padding that they
+    have before they are batched, alone and with each of `changes`; else `changes` alone.
     """
     trainer = observed.trainer
     if observed.no_advice or (trainer is not None and trainer.packs):

@@ -21,8 +21,7 @@ _WITHOUT_EFFECT = {
     "tokens_column": {"append", "tokenizer"},
     "length_column": {"append", "tokenizer"},
 }
-"""Keywords of a configuration for texts that have no effect on other contents, by the keyword that
-chooses the content."""
+"""Keywords for texts without effect on other contents, by the keyword of the content."""
 
 
 def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
@@ -45,13 +44,11 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         keywords["corpus"] = (keywords["corpus"],)
     # The trainer's columns that the first file has; all other files are read the same way.
     keywords = {**_column_keywords(setup, keywords), **keywords}
-    # Keywords without effect on this content are removed. Those that the user passes stay, so that
-    # `profile` refuses them.
+    # Those that the user passes stay, so that `profile` refuses them.
     without_effect = {name for column in keywords for name in _WITHOUT_EFFECT.get(column, ())}
     for name in without_effect - set(given):
         keywords.pop(name, None)
-    # Only texts and completions get a token at their end, and only if neither user nor
-    # configuration names one.
+    # Only texts and completions get a token at their end, if nobody names one.
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(keywords)
     if is_text and _appends_eos(setup, keywords):
         keywords["append"] = _end_of_sequence(keywords["tokenizer"])
@@ -66,9 +63,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
 
 
 def _mark_answers(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
-    """Set in `keywords` the chat template with which the trainer finds the answers of chats, where
-    these alone carry loss.
-    """
+    """Set the template that marks answers in chats, where these alone carry loss."""
     marked = setup.corpus.answers_template
     if marked is None or not keywords.get("assistant_only_loss"):
         return
@@ -89,12 +84,9 @@ def _has_chat_pairs(keywords: Mapping[str, Any]) -> bool:
 
 
 def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
-    """Raise InputError if a file has a column that makes the trainer treat samples differently than
-    they are read here.
-    """
+    """Raise InputError for a column that makes the trainer treat samples differently."""
     named = _named_columns(keywords)
-    # By the name of such a column, what it does. A column that the user or the configuration names
-    # is read, whatever it is called.
+    # A column that is named is read, whatever it is called.
     refused = setup.corpus.refused_columns(CorpusOptions(**named).content)
     refused = {name: why for name, why in refused.items() if name not in named.values()}
     # Files are opened only if a column could be refused.
@@ -105,16 +97,13 @@ def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
 
 
 def _column_keywords(setup: TrainingSetup, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the keywords of `profile` for the first of the trainer's columns that the first file
-    of the corpus has.
-    """
+    """Return keywords for the first of the trainer's columns that the first file has."""
     path, input_format = keywords["corpus"][0], keywords.get("input_format")
     # Keywords of `profile`: each candidate names columns, and may have further keywords for them.
     candidates, named = setup.corpus.columns, _named_columns(keywords)
     if named:  # only the further keywords are missing, if the trainer has any
         return next((each for each in candidates if _named_columns(each) == named), {})
-    # Lines of a .txt file, which the datasets library puts into a column `text`, are read without
-    # the name of a column.
+    # The datasets library calls the lines of a .txt file `text`: they need no column.
     is_plain_text = (input_format or format_by_name(path)) == "txt"
     if {"text_column": ("text",)} in candidates and is_plain_text:
         return {}
@@ -139,16 +128,13 @@ def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _appends_eos(setup: TrainingSetup, keywords: Mapping[str, Any]) -> bool:
-    """Return whether the trainer appends the tokenizer's end-of-sequence token to the texts that
-    are counted.
-    """
+    """Return whether the trainer appends the tokenizer's end-of-sequence token to texts."""
     # The built-in tokenizer, which counts if none is named, has no such token.
     if not (setup.corpus.appends_eos and keywords.get("tokenizer")):
         return False
     if "completion_column" not in keywords:
         return True
-    # If a file has prompts, completions and also a column of texts, TRL appends the token to those
-    # texts, and so not to the completions that are counted.
+    # Beside a column of texts TRL appends the token to those, not to completions.
     names = column_names(keywords["corpus"][0], keywords.get("input_format"))
     return setup.corpus.eos_column not in names
 

@@ -1,6 +1,4 @@
-"""The current setup: what is trained on a corpus, by a trainer's own configuration, its object, a
-loader or a recording.
-"""
+"""The current setup: what a configuration, an object, a loader or a recording trains on."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -61,8 +59,7 @@ def training_of(trainer: Trainer) -> CurrentSetup:
         InputError: the trainer keeps no sample.
     """
     setup, observed = trainer.setup, trainer.observed
-    # The warning where the corpus does not say which tokens carry loss. Labels of rows do not ask,
-    # and of rows that belong together it is not known.
+    # No warning for labels of rows, nor for rows that belong together, where it is not known.
     warning = ALL_TRAINED if observed is None else WITHOUT_LABELS
     if trainer.profile.rows is not None or (observed is not None and observed.has_row_labels):
         warning = ""

@@ -47,9 +47,7 @@ def live_recording(
 
 
 class LiveRecording:
-    """Records this process inside a block, or from the beginning to the end of a training that
-    calls it: methods whose names begin with `on_` are called by trainers.
-    """
+    """Records this process inside a block, or a training that calls its `on_` methods."""
 
     def __init__(
         self,
@@ -87,8 +85,7 @@ class LiveRecording:
                 Path(file).unlink(missing_ok=True)  # the first rank may have removed the folder
             run_id = self.run.run_id
         orders: Any = None
-        # Only the first rank looks at the folder and prepares it; the others get its orders, or its
-        # error. They would take what it has just written there for the recording of another run.
+        # Only the first rank prepares the folder: others would take its files for another run.
         if rank == 0:
             try:
                 folder = folder_of(self._output, DEFAULT_FOLDER, (), run_id)

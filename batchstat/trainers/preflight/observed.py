@@ -45,11 +45,9 @@ from batchstat.words import counted, short
 WITHOUT_LABELS = (
     "no labels of tokens were seen: all but the first token of a sample count as trained"
 )
-"""The warning where neither the data set nor its batches have labels of tokens that stay the same
-in each epoch."""
+"""The warning where no labels of tokens are known that stay the same in each epoch."""
 WITHOUT_COUNT = "axolotl"
-"""The loss of a Trainer whose model is not given the number of trained tokens in the step: a mean
-of each batch, averaged over the batches of the step, as in axolotl."""
+"""The loss of a Trainer whose model is not given the step's tokens: a mean of batch means."""
 
 LOADER = TrainingSetup(
     framework="loader",
@@ -198,25 +196,19 @@ def observe(
 def _observe_trainer(
     target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
 ) -> Observed:
-    """Return what a Trainer trains on: the rows of its data set, batched by its arguments; or, if
-    the user's own code batches them, what its loader yields. Arguments as in `observe`.
-    """
+    """Return what a Trainer trains on: its prepared rows, else what its own loader yields."""
     trainer = read_trainer(target)
     setup = setup_of_trainer(trainer)
     # The trainer's settings, overridden by those of the caller.
-    own: dict[str, Any] = {"world_size": trainer.world_size}
+    loss = loss_of(trainer, is_counted=trainer.takes_count)
+    own: dict[str, Any] = {"world_size": trainer.world_size, "loss": loss}
     if any(each.id == "config/unknown-keys" for each in setup.warnings):
         why = setup.warnings[0].message.rpartition(": ")[2]
         trainer = replace(trainer, rows=None, why_loader=why)
         own["gradient_accumulation_steps"] = trainer.arguments["gradient_accumulation_steps"]
-        own["loss"] = counted_loss(trainer)
     else:
         # The strategy for a data set that is packed already has no batch size: take the argument.
         own["batch_size"] = setup.config.values()["per_device_train_batch_size"]
-    if trainer.own_loss:
-        own["loss"] = UNKNOWN
-    elif not trainer.takes_count:
-        own["loss"] = WITHOUT_COUNT
     merged = {**own, **settings}
     if trainer.rows is not None:
         return _observe_rows(trainer, trainer.rows, setup, merged)
@@ -326,8 +318,16 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     return replace(setup.with_batching(prepare=keep_all), warnings=own)
 
 
-def counted_loss(trainer: TrainerObject) -> str:
-    """Return the loss of a Trainer that divides by the number of trained tokens in the step."""
+def loss_of(trainer: TrainerObject, *, is_counted: bool) -> str:
+    """Return the loss of a Trainer, one of `LOSSES`, or UNKNOWN; `is_counted` says whether batches
+    are computed with the number of trained tokens in the step, by which it then divides.
+    """
+    if trainer.own_loss:  # the user's own code decides
+        return UNKNOWN
+    # A model that does not take the number computes a mean of each batch; of one that takes it and
+    # is not given it, or does not use it, the loss is not known.
+    if not is_counted:
+        return UNKNOWN if trainer.takes_count else WITHOUT_COUNT
     if trainer.framework == "trl":
         return "trl"
     across_ranks = trainer.arguments.get("average_tokens_across_devices", False)
@@ -342,9 +342,7 @@ def _part_warnings(steps: int | None) -> tuple[Finding, ...]:
 
 
 def _width_in_words(collated: CollatedBatches) -> str:
-    """Return, in words, a width to which rows are padded whatever their batch needs, or the widths
-    of an encoder and a decoder; else an empty text.
-    """
+    """Return, in words, to which widths rows are padded whatever they need; else an empty text."""
     if (widths := collated.facts.widths) is not None:  # (n_batches, 2) of encoder and decoder
         widest = widths.max(axis=0)
         # A single batch does not show whether others have its widths.
@@ -388,7 +386,7 @@ def _observe_rows(
     trainer: TrainerObject, rows: PreparedRows, setup: TrainingSetup, settings: Mapping[str, Any]
 ) -> Observed:
     """Return what a Trainer trains on whose data set was read: with batches, if rows are padded or
-    packed before they are batched; otherwise the strategy makes them from the lengths alone.
+    packed before they are batched; else the strategy makes them from the lengths.
     """
     trained = None if rows.trained is None else TokenRanges.of_counts(rows.trained)
     # The samples of packed rows are no items of the data set.

@@ -16,10 +16,9 @@ from batchstat.recording.trainer_object import TrainerObject, trainer_of
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.trainers.preflight.observed import (
     LOADER,
-    WITHOUT_COUNT,
     Observed,
     WholeEpoch,
-    counted_loss,
+    loss_of,
     observe_batches,
     setup_of_trainer,
 )
@@ -85,20 +84,14 @@ def _whole_epoch(recording: Recording, batches: RecordedBatches) -> WholeEpoch |
 
 
 def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
-    """Return the name of the loss of a run, one of `LOSSES`, or UNKNOWN."""
-    # A Trainer divides the loss by the number of trained tokens in the step, if every batch was
-    # computed with that number. A model that does not take it is not given it, and computes a mean
-    # of each batch; of one that takes it and does not use it, the loss is not known.
-    batches = [batch for rank in recording.ranks for batch in rank.batches]
-    if trainer is None or trainer.own_loss:  # the user's own code decides
+    if trainer is None:
         return UNKNOWN
+    batches = [batch for rank in recording.ranks for batch in rank.batches]
     # SFTTrainer divides in its step, outside of the forward.
     is_counted = trainer.takes_count and all(batch.is_counted for batch in batches)
     if trainer.framework == "trl":
         is_counted = all(batch.is_step_counted for batch in batches)
-    if is_counted:
-        return counted_loss(trainer)
-    return UNKNOWN if trainer.takes_count else WITHOUT_COUNT
+    return loss_of(trainer, is_counted=is_counted)
 
 
 def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Finding]:

@@ -55,10 +55,7 @@ def report_on(
 
 
 def _saved_time(observed: Observed, current: CurrentSetup, changes: Changes) -> SavedTime | None:
-    """Return what the best change of a recorded run saves, in seconds of an epoch, by the times of
-    its own batches. None if no change helps, if nothing was timed, or if these times do not give
-    the seconds before or after the change.
-    """
+    """Return what the best change saves by the times of the run's own batches; None if unknown."""
     times, best = observed.times, changes.advised
     if best is None or times is None or times.time is None:
         return None
@@ -79,8 +76,8 @@ def _saved_time(observed: Observed, current: CurrentSetup, changes: Changes) -> 
 
 
 def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
-    """Simulate an epoch of the current setup and what would help. An error of the settings names
-    the keys of the user's own configuration: `per_device_train_batch_size`, not `batch_size`.
+    """Simulate the current setup and what would help. An error names the keys of the user's own
+    configuration: `per_device_train_batch_size`, not `batch_size`.
     """
     try:
         return simulate_candidates(
@@ -100,9 +97,7 @@ def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
 def _num_examples(
     request: RowRequest, shares: EpochShares, observed: Observed | None
 ) -> int | None:
-    """Return the number of rows that a trainer packs before training, which it then logs as the
-    number of examples; None if it packs none before training, or as many as there are samples.
-    """
+    """Return the rows packed before training, which the trainer logs as examples; None if none."""
     # Rows that a collator joins, or that were recorded, are none of the data set.
     if observed is not None:
         rows = observed.rows

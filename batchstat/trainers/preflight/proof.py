@@ -93,9 +93,7 @@ def _compare(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Pro
 
 
 def _difference(plan: _Batch | None, record: _Batch) -> str:
-    """Return the first thing in which a planned batch differs from a recorded one, in words; empty
-    if they are equal.
-    """
+    """Return the first thing in which a batch differs from the recorded one; empty if equal."""
     if plan is None:  # the plan has fewer batches
         return "recorded, and not planned"
     if (plan.step, plan.rank) != (record.step, record.rank):
@@ -114,9 +112,7 @@ def _difference(plan: _Batch | None, record: _Batch) -> str:
 
 
 def _one_change(setup: CurrentSetup, recording: Recording, longest: int) -> _ChangedPlans:
-    """Yield plans that differ from the setup's in one setting, each after the change in words, such
-    as "seed 0". The values of the recorded run come first, since they are the most likely ones.
-    """
+    """Yield plans with one other setting, each after it in words; values of the run first."""
     run_arguments = _arguments(recording)
     candidates: dict[str, list[Any]] = {  # values to try, by setting
         "seed": [run_arguments.get("data_seed"), run_arguments.get("seed"), *_SEEDS],
@@ -147,16 +143,13 @@ def _arguments(recording: Recording) -> Mapping[str, Any]:
 
 
 def _differing_arguments(setup: CurrentSetup, recording: Recording) -> dict[str, Any]:
-    """Return the arguments of the run that decide about batches and differ from the setup's, with
-    the values of the run.
-    """
+    """Return the run's arguments that decide about batches and differ from the setup's."""
     run_arguments, framework = _arguments(recording), setup.trainer.framework
     deciding_keys = {} if framework is None else framework.keys
     differing = {}
     for key, value in setup.trainer.setup.config.values().items():
         in_run = run_arguments.get(key, value)
-        # Two kinds always differ and say nothing: tables of keys, which transformers fills up with
-        # defaults, and tokens, for which it writes a placeholder.
+        # Tables of keys, which transformers fills up, and tokens, which it hides, say nothing.
         always_differs = isinstance(in_run, dict) or key.endswith("_token")
         if key in deciding_keys and in_run != value and not always_differs:
             differing[key] = in_run
@@ -175,10 +168,7 @@ def _change_of_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> _ChangedPla
 
 
 def _hint(recording: Recording, differing: Mapping[str, Any], grouped: bool) -> str:
-    """Return, in words, what may be the reason where no change explains the difference: another
-    version of transformers in the run, whose rules cannot be tried, and its arguments; or that
-    batches are `grouped` by length, at random.
-    """
+    """Return, in words, what may be the reason where no change explains the difference."""
     reasons = []
     if grouped:
         reasons.append("group_by_length draws without a seed, so that each run has other batches")

@@ -107,8 +107,7 @@ def run(
     try:
         Log(orders.folder, orders.run_id).note_process("ended", code=code)
         if code and (dry_run or steps) and any(rank.is_planned for rank in result.recording.ranks):
-            # No failure: the recorder ended the script as planned, which a launcher or a notebook
-            # around it may have taken for one.
+            # Ended as planned, which a launcher or a notebook may have taken for a failure.
             return replace(result, code=0)
     except (OSError, InputError):  # the command has taken the folder away: its report says so
         pass
@@ -123,9 +122,7 @@ def begin_run(
     no_weights: bool,
     python: Sequence[str] = (),
 ) -> Orders:
-    """Prepare the folder of a run, write the facts of the run there, and return the orders for its
-    processes.
-    """
+    """Prepare the folder of a run with its facts, and return the orders for its processes."""
     most_steps = 0 if steps is None else whole_number("steps", steps)
     facts = {
         "command": hidden_in(words),

@@ -11,7 +11,7 @@ from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.results import Simulation
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
-from batchstat.trainers.preflight.observed import Observed
+from batchstat.trainers.preflight.observed import Observed, WholeEpoch
 from batchstat.trainers.preflight.warnings import (
     configuration_warnings,
     observed_warnings,
@@ -69,25 +69,27 @@ class Preflight:
         )
 
     @property
-    def steps_per_epoch(self) -> int:
-        """Optimizer steps of an epoch of the data set, as far as its length is known."""
-        epoch = None if self.observed is None else self.observed.epoch
-        return self.simulation.row.counts.steps if epoch is None else epoch.steps
+    def run(self) -> RunFacts | None:
+        """The run that was recorded; None where none was."""
+        return None if self.observed is None else self.observed.run
 
     @property
-    def epoch_samples(self) -> int | None:
-        """Samples of such an epoch; None where they are not known."""
-        epoch = None if self.observed is None else self.observed.epoch
-        return len(self.samples.profile) if epoch is None else epoch.samples
+    def whole_epoch(self) -> WholeEpoch:
+        """An epoch of the data set, as far as its length is known."""
+        if self.observed is not None and self.observed.epoch is not None:
+            return self.observed.epoch
+        counts = self.simulation.row.counts
+        return WholeEpoch(counts.steps, self.batches, len(self.samples.profile))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of such an epoch."""
+        return self.whole_epoch.steps
 
     @property
     def no_step(self) -> bool:
         """Whether a run was recorded that takes no optimizer step, so that it trains nothing."""
-        return self._run is not None and not self._run.steps
-
-    @property
-    def _run(self) -> RunFacts | None:
-        return None if self.observed is None else self.observed.run
+        return self.run is not None and not self.run.steps
 
     @property
     def batches(self) -> int:
@@ -110,13 +112,13 @@ class Preflight:
     @property
     def samples_per_step(self) -> float:
         """Mean samples of an optimizer step, on all ranks together."""
-        counts, others = self.simulation.row.counts, self._run and self._run.unstepped_samples
+        counts, others = self.simulation.row.counts, self.run and self.run.unstepped_samples
         return (counts.samples - (others or 0)) / counts.steps if counts.steps else 0.0
 
     @property
     def tokens_per_step(self) -> float:
         """Mean real tokens of an optimizer step, on all ranks together."""
-        counts, others = self.simulation.row.counts, self._run and self._run.unstepped_tokens
+        counts, others = self.simulation.row.counts, self.run and self.run.unstepped_tokens
         return (counts.real_tokens - (others or 0)) / counts.steps if counts.steps else 0.0
 
     @property
@@ -125,7 +127,7 @@ class Preflight:
         row = self.simulation.row
         distinct = row.counts.samples - row.counts.duplicated_samples
         if self.observed is not None and self.observed.epoch is not None:
-            distinct = self.epoch_samples or distinct
+            distinct = self.observed.epoch.samples or distinct
         if self.epochs >= 1:
             return distinct
         # Training ends within the first epoch. Up to there, a step has whole batches if their size
@@ -173,9 +175,7 @@ class Preflight:
         return without_ignored(warnings, self.ignored)
 
     def _schedule_warnings(self) -> Iterator[Finding]:
-        """Yield warnings about a training without a step, a warm-up that is longer than the
-        training, and a training that does not see all samples.
-        """
+        """Yield warnings about too few steps for a training, its warm-up or its samples."""
         warmup, steps = self.warmup_steps, self.total_steps
         if self.no_step:
             yield Finding("schedule/no-step", "no optimizer step was taken: nothing was trained")
@@ -195,8 +195,8 @@ class Preflight:
             )
         if 0 < self.epochs < 1:
             samples = "a part of the samples"
-            if self.epoch_samples is not None:
-                samples = f"{self.trained_samples:,} of {counted(self.epoch_samples, 'sample')}"
+            if (in_epoch := self.whole_epoch.samples) is not None:
+                samples = f"{self.trained_samples:,} of {counted(in_epoch, 'sample')}"
             yield Finding(
                 "schedule/part-of-epoch",
                 f"the training is {self.epochs:.2f} epochs: it computes {samples}, and never the "

@@ -35,14 +35,11 @@ def configuration_warnings(
 
 
 def observed_warnings(observed: Observed) -> Iterator[Finding]:
-    """Yield the warnings about what a trainer's object, a loader or a run does wrong, and about
-    what could not be read of it.
-    """
+    """Yield the warnings about what was observed, and what could not be read of it."""
     yield from observed.warnings
     if (facts := observed.loader) is None:
         return
-    # `by` has the ways in which padding was told from tokens, in words. Some are guesses, of which
-    # one is named. A run that was recorded cannot be read again with a pad_token_id.
+    # Of guesses at what is padding, one is named. A recorded run cannot be read again.
     remedy = ": pass pad_token_id" if observed.run is None else ""
     guess = next((way for way in facts.by if way.startswith(GUESS)), None)
     if guess is not None:

@@ -47,10 +47,7 @@ do about another value."""
 
 
 def read_arguments(config: TrainingArguments) -> TrainingRules:
-    """Return what `TrainingArguments` mean: a strategy, settings and a schedule.
-
-    TRL, which takes these keys too, starts from these rules and replaces some.
-    """
+    """Return what `TrainingArguments` mean. TRL starts from these rules and replaces some."""
     config.check_modelled()
     sampling = sampling_strategy(config)
     across_ranks = config.average_tokens_across_devices
@@ -90,9 +87,7 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
 
 
 def has_even_batches(config: TrainingArguments) -> bool:
-    """Return whether all ranks get equally many batches of full size: accelerate repeats samples
-    for that (even_batches), or the rest is dropped.
-    """
+    """Return whether ranks get equally many full batches: accelerate repeats samples for that."""
     accelerator = config.accelerator_config or {}
     # accelerate tests the value for truth, so that 0 is false.
     return bool(config.dataloader_drop_last or accelerator.get("even_batches", True))
@@ -126,9 +121,7 @@ def sampling_strategy(config: TrainingArguments) -> str:
 
 
 def _check_accelerator(config: TrainingArguments) -> None:
-    """Raise OptionError for a key of `accelerator_config` that is unknown, or whose value is not
-    modelled.
-    """
+    """Raise OptionError for an unknown key of `accelerator_config`, or a value not modelled."""
     accelerator = config.accelerator_config or {}
     for key, value in accelerator.items():
         if key not in _ACCELERATOR:
@@ -186,9 +179,7 @@ def _warnings_of(config: TrainingArguments) -> Iterator[Finding]:
 
 
 def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:
-    """Yield changes of keys that may save compute: grouping by length, as the configuration's
-    version of transformers calls it.
-    """
+    """Yield what may save compute: grouping by length, as the configuration's version calls it."""
     if config.train_sampling_strategy == GROUPED or config.group_by_length:
         return
     # Version 5 refuses keys of version 4, and has train_sampling_strategy.

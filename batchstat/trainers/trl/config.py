@@ -31,11 +31,9 @@ _ONLY_CHATS = (
     "chats messages, or pass token ids with labels, --tokens-column and --trained-column"
 )
 _HIDDEN_EOS = "<EOS_TOKEN>"
-"""What `to_json_string` and `to_dict` of transformers write for the value of `eos_token`, even if
-that is null."""
+"""What transformers writes for the value of `eos_token`, even if that is null."""
 _MAX_LENGTH = 1024
-"""TRL's default of `max_length`. It is not the default of the key here, since null, which removes
-the limit, has to be told from a key that is not there."""
+"""TRL's default; that of the key here is another, since null removes the limit."""
 
 _BUILDERS = {
     "json": ("json", "jsonl"),
@@ -44,14 +42,11 @@ _BUILDERS = {
     "arrow": ("arrow",),
     "text": ("txt",),
 }
-"""Formats of the datasets library, which `path` names where `data_files` names the files; with
-batchstat's names of these formats."""
+"""Formats that `path` of the datasets library names, with batchstat's names of these."""
 
 
 def read_config(config: SftConfig) -> TrainingRules:
-    """Return what `SFTConfig` means: the rules of `TrainingArguments`, and what TRL does to samples
-    and rows.
-    """
+    """Return what `SFTConfig` means: `TrainingArguments`, and what TRL does to samples."""
     if "max_length" not in config.given_keys:
         config = replace(config, max_length=_MAX_LENGTH)
     if config.eos_token == _HIDDEN_EOS:  # the token is not in the file: taken for the default
@@ -96,8 +91,7 @@ def _corpus_rules(config: SftConfig) -> CorpusRules:
         reading["append"] = config.eos_token
     check = None
     if config.chat_template_path is not None:
-        # The file of a template, or another tokenizer that has one: in a file of its own, or in
-        # tokenizer_config.json, which is read from the tokenizer's folder.
+        # The file of a template, or a tokenizer that has one: in a file or tokenizer_config.json.
         template = Path(config.chat_template_path)
         in_folder = template / "chat_template.jinja"
         reading["chat_template"] = in_folder if in_folder.is_file() else template
@@ -118,9 +112,7 @@ def _corpus_rules(config: SftConfig) -> CorpusRules:
 
 
 def _packing_strategy(config: SftConfig, sampling: str) -> StrategySpec:
-    """Return the strategy of `packing` (rows of several samples), or of `padding_free` alone (the
-    samples of a batch laid end to end).
-    """
+    """Return the strategy of `packing`, or of `padding_free` alone: samples end to end."""
     if sampling != RANDOM:
         key = "packing" if config.packing else "padding_free"
         raise config.error(
@@ -180,9 +172,7 @@ def _named_files(config: SftConfig) -> tuple[tuple[str, ...], str]:
 
 
 def _find_unread(entry: object) -> str:
-    """Return the first thing in an entry of `datasets` that is not read, in words; empty if all of
-    it is read.
-    """
+    """Return, in words, the first thing in an entry of `datasets` that is not read; else empty."""
     if not isinstance(entry, dict):
         return f"{short(entry)}, not read here"
     if not isinstance(path := entry.get("path"), str) or path not in _BUILDERS:

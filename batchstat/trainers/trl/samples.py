@@ -23,9 +23,7 @@ _KINDS: frozenset[Content] = frozenset({"messages", "completion"})
 
 
 def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
-    """Return the columns that a dataset may have, as keywords of `profile`, in the sequence in
-    which TRL looks for them.
-    """
+    """Return the columns that TRL looks for, in its sequence, as keywords of `profile`."""
     messages = {"messages_column": "messages", "chat_format": "openai"}
     # Only chats in messages are modelled then; without such a column, `no_columns` says so.
     if config.assistant_only_loss:
