@@ -20,17 +20,14 @@ from batchstat.words import short
 class OnDevice:
     """What an epoch of one row takes on a calibrated device; None where that is not known."""
 
-    # Time of the epoch, by the slowest rank wherever ranks meet; of the first epoch, where new
-    # shapes cost time.
+    # By the slowest rank wherever ranks meet; new shapes cost time in the first epoch.
     seconds: float | None = None
     cost: float | None = None  # of all ranks for that time
     # Share of the ranks' time spent waiting for the slowest one.
     rank_idle_time: float | None = None
-    # Whether a batch is larger or wider than all that were measured, or rows are packed and none of
-    # these was measured.
+    # Whether a batch is larger or wider than any measured, or packed as none measured was.
     is_extrapolated: bool = False
-    # Whether its peak fits, with the margin of the calibration's worst residual where no batch as
-    # large was measured; None where that is not known.
+    # With a margin where no batch as large was measured; None where that is not known.
     fits_memory: bool | None = None
 
 
@@ -73,15 +70,12 @@ class Device:
 
     @property
     def cost(self) -> BatchCost:
-        """What a batch costs: its time in picoseconds, or its tokens if the calibration only
-        estimates memory; and its memory in bytes.
-        """
+        """What a batch costs: picoseconds, or tokens if only memory is estimated; and bytes."""
         cost = self.calibration.cost
         gradients_kept = self.calibration.kept_gradients(self.accumulates)
         if cost.memory is None or not gradients_kept:
             return cost
-        # The calibration measured steps of one batch, which free the gradients before the forward
-        # pass. With gradient accumulation, all batches but the first find them in memory.
+        # Measured steps freed gradients before the forward pass; accumulation keeps them.
         return replace(cost, memory=replace(cost.memory, fixed=cost.memory.fixed + gradients_kept))
 
     def accumulating(self, gradient_accumulation_steps: int) -> "Device":
@@ -100,17 +94,14 @@ class Device:
         return self.cost.per_shape / PER_SECOND if self.is_timed else 0.0
 
     def tokens_that_fit(self, max_length: int) -> int | None:
-        """Return the largest `tokens_per_batch` whose batches all fit, with rows of at most
-        `max_length` tokens; None where memory has no limit or is not known.
-        """
+        """Return the largest `tokens_per_batch` that fits; None where that is not known."""
         return self.calibration.tokens_that_fit(max_length, accumulates=self.accumulates)
 
     def epoch(self, request: RowRequest, counts: PlanCounts, widest: int, longest: int) -> OnDevice:
         """Return the time, cost and memory of an epoch on this device."""
         calibration, largest_batch = self.calibration, counts.max_batch_tokens
         packed = request.strategy.attends_within_samples
-        # Attention within samples (variable-length kernels) costs by the length of each sample,
-        # not by the width of the row: the most tokens that attend to each other.
+        # Variable-length kernels cost by the length of samples, not by the width of the row.
         attended = longest if packed else widest
         seconds = cost = idle = fits = None
         # A calibration that only estimates memory, or has noisy times, gives no seconds.
@@ -134,9 +125,7 @@ class Device:
 
 
 def batch_cost(model: CostModel | None, device: Device | None) -> BatchCost:
-    """Return the unit of compute: the device's time if it was measured, else the model's
-    operations, else total tokens; and the memory of a batch, if a device is given.
-    """
+    """Return the unit of compute: time if measured, else the model's operations, or tokens."""
     if device is not None and device.is_timed:
         return device.cost
     cost = TOTAL_TOKENS if model is None else model.cost
@@ -203,8 +192,7 @@ def as_device(
 
 def _are_same(measured: CostModel, named: CostModel) -> bool:
     """Return whether two models compute the same and take the same memory."""
-    # A shape written by hand (`hidden=768,layers=12`) leaves the sizes of `_OF_MEMORY` at their
-    # defaults: it says nothing about memory, so that only the compute is compared.
+    # A shape by hand (`hidden=768,layers=12`) says nothing about memory: compute is compared.
     if measured.cost != named.cost:
         return False
     memory_sizes = attrgetter(*_OF_MEMORY)

@@ -16,9 +16,7 @@ _GIB = 2**30
 def device_warnings(
     rows: Sequence[StrategyResult], device: Device | None, max_length: int
 ) -> Iterator[Finding]:
-    """Yield warnings about noisy times, rows that do not fit in memory, gradients that the peaks
-    leave out, rows with many new shapes, and extrapolated rows.
-    """
+    """Yield warnings about noisy times, memory, new shapes and extrapolated rows."""
     if device is None:
         return
     if device.is_noisy:
@@ -98,9 +96,7 @@ def _remedy(device: Device, max_length: int) -> str:
 
 
 def fixed_excess(calibration: Calibration) -> str | None:
-    """Return the text that says that weights, gradients and optimizer state alone exceed the
-    memory, so that no batch fits, with what may help; None where some batch fits.
-    """
+    """Return that weights, gradients and optimizer alone exceed the memory; None if they do not."""
     memory, limit = calibration.memory, calibration.most_bytes
     # A measured calibration ran at least one batch, so that only an estimate can exceed it.
     if not calibration.is_estimate or memory is None or limit is None or memory.fixed <= limit:

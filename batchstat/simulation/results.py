@@ -1,6 +1,4 @@
-"""Results of strategies: what the plan of each computes, pads and drops, and its steps over
-time.
-"""
+"""Results of strategies: what each computes, pads and drops, and its steps over time."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
 
 
 class Timeline(NamedTuple):
-    """The steps of an epoch, summed up in a few points for a plot. Each point stands for the same
-    number of consecutive steps; the last one may stand for fewer.
-    """
+    """The steps of an epoch in points of equally many steps; the last may have fewer."""
 
     edges: Ints  # (n_points + 1,) the first step of each point; last, the number of steps
     # (n_points,) total tokens of the slowest rank in a step, the most of the point's steps; where
@@ -66,9 +62,7 @@ class Timeline(NamedTuple):
 
 
 _NOTICED, _SORTED = 0.1, 0.5
-"""Length homogeneity above which batches are not quite random, and above which they hold similar
-lengths.
-"""
+"""Length homogeneity above which batches are not quite random, or of similar lengths."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -132,10 +126,7 @@ class StrategyResult:
 
     @property
     def sortedness(self) -> float:
-        """How far lengths decide what is trained together, 0 for random batches: their length
-        homogeneity. Steps that no length decides are random, however their samples are sorted
-        inside of them.
-        """
+        """Length homogeneity; 0 where no length decides what is trained together in a step."""
         strategy = self.request.strategy
         if isinstance(strategy, Regrouped) and strategy.keeps_random_steps:
             return 0.0
@@ -144,9 +135,7 @@ class StrategyResult:
 
     @property
     def shuffling(self) -> str:
-        """How random its batches are, in a word: sorted (by length), none (in the order of the
-        file), blocks (only blocks of the file are shuffled), partial or full.
-        """
+        """How random its batches are: sorted (by length), none, blocks, partial or full."""
         homogeneity = self.sortedness
         # However samples are shuffled, batches of similar lengths are sorted batches.
         if homogeneity >= _SORTED:

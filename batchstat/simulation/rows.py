@@ -1,6 +1,4 @@
-"""Rows of a report: strategies planned and measured on the same epoch, and whether each drops the
-same samples in the next one.
-"""
+"""Rows of a report: strategies planned and measured on the same epoch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,13 +58,13 @@ def _dropped_records(request: RowRequest, shares: EpochShares) -> Ints:
 
 
 class EpochCache:
-    """The epochs of a corpus. Rows with the same order and the same way of distributing share one,
-    so that the corpus is put in order once for all of them.
-    """
+    """The epochs of a corpus, which rows of the same order and distribution share."""
 
-    def __init__(self, samples: Samples) -> None:
+    def __init__(
+        self, samples: Samples, model: CostModel | None = None, device: Device | None = None
+    ) -> None:
         """Start with the samples of a corpus, and without any epoch of them."""
-        self.samples = samples
+        self.samples, self._model, self._device = samples, model, device
         self._shares: dict[tuple[str, str, str, int], EpochShares] = {}
 
     def of(self, settings: ResolvedSettings) -> EpochShares:
@@ -81,16 +79,17 @@ class EpochCache:
             self._shares[key] = make_shares(self.samples, settings)
         return self._shares[key]
 
+    def row(self, request: RowRequest) -> StrategyResult:
+        """Measure one row. Raises as `make_row` does."""
+        return make_row(request, self.of(request.settings), self._model, self._device)
+
     def counts(self, request: RowRequest) -> PlanCounts:
         """Return the counts of a row, without following each sample."""
         return measure(request, self.of(request.settings), by_sample=False).counts
 
 
 def make_rows(
-    requests: list[RowRequest],
-    epochs: EpochCache,
-    model: CostModel | None,
-    device: Device | None,
+    requests: list[RowRequest], epochs: EpochCache
 ) -> tuple[list[StrategyResult], list[Finding]]:
     """Measure the requested rows. Returns the rows that have a batch, and a warning for each row
     that has none, as where `drop_last` leaves nothing.
@@ -101,7 +100,7 @@ def make_rows(
     rows, empty_rows = [], []
     for request in requests:
         try:
-            rows.append(make_row(request, epochs.of(request.settings), model, device))
+            rows.append(epochs.row(request))
         except NoBatchError as error:
             # The only row of a report is what the user asked for: without it there is no report.
             if len(requests) == 1:
@@ -147,9 +146,7 @@ def make_row(
 def over_seeds(
     rows: Sequence[StrategyResult], samples: Samples, seeds: int
 ) -> list[StrategyResult]:
-    """Measure each row under `seeds` seeds in sequence, of which the rows have the first; return
-    the rows with their spread.
-    """
+    """Return the rows with their spread over `seeds` seeds, of which they have the first."""
     counts_by_row = [[row.counts] for row in rows]
     for offset in range(1, seeds):
         epochs = EpochCache(samples)  # a new one: epochs of all seeds look the same to a cache
@@ -166,9 +163,7 @@ def over_seeds(
 
 
 def estimated(rows: Sequence[StrategyResult], drawn: Drawn) -> list[StrategyResult]:
-    """Return the rows of a subsample, each with an interval for the padding ratio that it would
-    have on the whole corpus, from how much the ratio differs between groups of the subsample.
-    """
+    """Return the rows of a subsample with an interval, from how much its groups differ."""
     groups = [EpochCache(group) for group in drawn.groups]
     with_interval = []
     for row in rows:

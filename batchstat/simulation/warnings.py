@@ -29,9 +29,7 @@ _REMEDIES = {
 
 
 def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
-    """Yield a warning about rows in which the weights of trained tokens differ, and one about rows
-    that have batches without a trained token.
-    """
+    """Yield warnings about rows whose trained tokens weigh differently, or that lack them."""
     remedy = _REMEDIES.get(basis.loss or "")
     # No loss is named, or it is one under which all tokens of a step weigh the same.
     if remedy is None:
@@ -111,9 +109,7 @@ def _long_sample_warnings(epoch: Epoch, basis: ResolvedSettings) -> _Warnings:
 
 
 def _neighbour_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
-    """Yield a warning about rows in which consecutive steps have similar lengths, so that the loss
-    goes up and down with the length.
-    """
+    """Yield a warning about rows whose loss goes up and down with the length of steps."""
     correlated_rows = []
     for row in rows:
         correlation = row.counts.grouping.neighbour_correlation or 0
@@ -137,9 +133,7 @@ def _neighbour_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings)
 
 
 def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
-    """Yield a warning about batches over budget, and one about rows with different peak memory,
-    which makes their speed-ups hard to compare.
-    """
+    """Yield warnings about batches over budget, and about rows with different peaks."""
     budget = basis.tokens_per_batch
     rows_over = [
         f"{row.label} ({row.counts.over_budget_batches:,} of {row.counts.batches:,}, the largest "
@@ -148,8 +142,7 @@ def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _
         if row.counts.over_budget_batches
     ]
     if rows_over:
-        # A row over budget only by a batch of one long sample may still be recommended: every row
-        # has that sample. `reducible_peak` leaves such batches out.
+        # A batch of one long sample is in every row: `reducible_peak` leaves it out.
         is_excluded = any(row.counts.reducible_peak > budget for row in rows) and len(rows) > 1
         yield Finding(
             "padding/over-budget",
@@ -205,8 +198,7 @@ def _single_sample_warnings(
         or budget // width > 1
     ):
         return
-    # The default budget is at least the width of a row. If it equals the width, a lower max_length
-    # lowers it, too, but not below `DEFAULT_BUDGET`.
+    # A lower max_length lowers the default budget, too, but not below `DEFAULT_BUDGET`.
     budget_after = min(budget, DEFAULT_BUDGET) if budget == width else budget
     # With this max_length two samples fit: half of the budget, rounded down to a padded width.
     half = budget_after // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
@@ -223,9 +215,7 @@ def _single_sample_warnings(
 def _rank_warnings(
     rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings
 ) -> _Warnings:
-    """Yield warnings about more ranks than samples, about ranks with different numbers of steps or
-    of batches, which hang, and about ranks that draw their samples independently.
-    """
+    """Yield warnings about too many ranks, ranks that hang, and ranks that draw on their own."""
     if (ranks_without := basis.world_size - epoch.count) > 0:
         # These remainders give every rank a batch, of samples that another rank computes, too.
         repeats = basis.remainder in ("repeat", "spread", "fill")
@@ -248,8 +238,7 @@ def _rank_warnings(
             f"shorter ranks finish: {'; '.join(uneven_rows)}: use --distribute batches with "
             "--remainder repeat or drop for equal steps",
         )
-    # With gradient accumulation, ranks may have equal numbers of steps, but not of batches: the
-    # last step of some ranks has fewer.
+    # With gradient accumulation, the last step of some ranks may have fewer batches.
     uneven_batches = []
     for row in rows if basis.gradient_accumulation_steps > 1 else ():
         batches = {rank.batches for rank in row.counts.sample_coverage.ranks}
@@ -278,9 +267,7 @@ def _rank_warnings(
 
 
 def _class_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
-    """Yield a warning if the sampler puts a fixed number of classes in each batch, as for metric
-    learning, and a strategy batches the samples so that batches have other numbers of classes.
-    """
+    """Yield a warning if batches lack the number of classes that metric learning needs."""
     sampler = basis.class_sampler
     if not isinstance(sampler, PerBatch):
         return

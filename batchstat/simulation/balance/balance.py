@@ -60,8 +60,7 @@ def balance_report(
     unsampled = None
     with suppress(NoBatchError):
         unsampled, _ = _draw_and_batch(inputs.samples, basis, strategy, device)
-    # The same budget for all rows. Else per-batch, which has a batch size of its own, would derive
-    # a budget from it, and its batches would look as full as the others'.
+    # The same budget: else per-batch would derive one from its batch size, and look as full.
     with_budget = [replace(each, tokens_per_batch=basis.tokens_per_batch) for each in with_samplers]
     rows = [_make_row(inputs, each, strategy, epochs, unsampled, device) for each in with_budget]
     warnings = [warning for _, of_row in rows for warning in of_row]
@@ -83,9 +82,7 @@ def balance_report(
 
 
 def check_epochs(settings: Settings, epochs: int) -> None:
-    """Raise OptionError if `epochs` is not a positive integer, or if the last epoch has too large a
-    number.
-    """
+    """Raise OptionError if `epochs` is not a positive integer, or its last one is too large."""
     if settings.epoch + whole_number("epochs", epochs) - 1 > MAX_INT:
         raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MAX_INT:,}")
 
@@ -106,9 +103,7 @@ def _make_row(
     unsampled: StrategyResult | None,
     device: Device | None,
 ) -> tuple[SamplerResult, list[Finding]]:
-    """Return one row of the report and the warnings about it: what the sampler of these settings
-    draws, and how the strategy batches that. `unsampled` is the strategy on all samples.
-    """
+    """Return one row and its warnings; `unsampled` is the strategy on all samples."""
     samples = inputs.samples
     row, shares = _draw_and_batch(samples, inputs.resolve(settings), strategy, device)
     basis = row.request.settings

@@ -61,17 +61,12 @@ class SamplerResult:
 
     @property
     def relative_compute(self) -> float | None:
-        """Total tokens of an epoch, or its time on a calibrated device, / that of `none` with the
-        same strategy; None if that leaves no batch.
-        """
+        """Compute of an epoch / that of `none`; None if that leaves no batch."""
         return None if self.unsampled is None else _compute(self.row) / _compute(self.unsampled)
 
     @property
     def is_balanced(self) -> bool:
-        """Whether an epoch draws about as many samples of each class: up to 5 % more of the largest
-        than of the smallest (`BALANCED`), or, if the sampler draws at random, as many more as
-        chance explains.
-        """
+        """Whether classes are drawn about equally: up to `BALANCED`, or as chance explains."""
         drawn_by_class = [draw.after for draw in self.classes]
         if min(drawn_by_class) == 0:
             return False
@@ -80,8 +75,7 @@ class SamplerResult:
             return True
         if not self.sampler.draws_by_chance:
             return False
-        # Random draws of a class differ from the mean by about its square root, and by more where
-        # several samples of a class are drawn together.
+        # Random draws differ by about the square root of the mean, or more if drawn together.
         mean = sum(drawn_by_class) / len(drawn_by_class)
         allowed = _BY_CHANCE * math.sqrt(self.sampler.drawn_together * mean)
         return max(abs(drawn - mean) for drawn in drawn_by_class) <= allowed
@@ -162,8 +156,7 @@ class BalanceReport:
         compute more, it is the one with the least compute. None if no sampler qualifies, or only
         one is compared.
         """
-        # The relative compute is None if `none` leaves no batch to compare with: no sampler is
-        # then left out for its compute.
+        # None if `none` leaves no batch: no sampler is then left out for its compute.
         affordable = [r for r in self.balanced if (r.relative_compute or 0) <= _MOST_EVER]
         qualified = [row for row in affordable if row.coverage_after >= LEAST_SEEN]
         if len(self.samplers) < 2 or not qualified:
@@ -175,9 +168,7 @@ class BalanceReport:
         return min(candidates or qualified, key=lambda row: _compute(row.row))
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return a table with one row per sampler and class: `sampler`, `label`, and the numbers of
-        the class by the keys of balance.json.
-        """
+        """Return one row per sampler and class, with the keys of balance.json."""
         from batchstat.documents.base import to_frame
         from batchstat.documents.parts import parts
 

@@ -1,6 +1,4 @@
-"""What bucket edges minimise: a cost of samples by the edge above them, or the time of batches and
-of their new shapes.
-"""
+"""What bucket edges minimise: a cost of samples by their edge, or the time of batches."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -75,9 +73,7 @@ class BatchTime:
         return sum(float(self._bucket_time(edge, np.array([n]))[0]) for edge, n in pairs)
 
     def _bucket_time(self, edge: int, samples: Ints) -> Floats:
-        """Return the time that one bucket takes in an epoch, summed over the ranks, for several
-        numbers of samples that it may hold: (n,) numbers give (n,) times.
-        """
+        """Return the time that one bucket takes, for (n,) numbers of samples in it."""
         full_batches, left_over = np.divmod(samples, self._rows_per_batch(edge))
         batches = full_batches + np.minimum(left_over, 1)  # one is short if samples are left
         # All full batches have one shape, and the short batch has another.
@@ -175,9 +171,7 @@ def simulate_times(
     device: Device,
     epochs: int,
 ) -> Iterator[BucketTime]:
-    """Simulate the best edges for each number of buckets, and yield how long training takes with
-    them. Edges with which the settings leave no batch are skipped.
-    """
+    """Yield how long training takes with the best edges, for each number of buckets."""
     cost = device.cost
     for number, edges in edges_by_number:
         try:

@@ -145,9 +145,7 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
 def _simulate_uses(
     edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings, device: Device | None
 ) -> list[StrategyResult]:
-    """Simulate the edges twice, with short batches kept and with short batches dropped; return the
-    results, the better one first.
-    """
+    """Simulate with short batches kept and dropped; return both, the better one first."""
     # Dropping leaves one shape per bucket, and loses the samples of short batches. It comes first
     # if few tokens are lost. With a device short batches are kept first: the edges have the least
     # time of all samples.
@@ -179,14 +177,11 @@ def _cost_by_width(cost: str, model: CostModel | None) -> Cost:
 def _find_edges(
     widths: LengthStats, numbers: set[int], cost: EdgeCost, least: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
-    """Yield the name of each rule, with pairs of a number of buckets and the edges that the rule
-    finds for it.
-    """
+    """Yield each rule, with pairs of a number of buckets and the edges that it finds."""
     possible = sorted(n for n in numbers if n <= len(widths.values))
     best_edges = cost.best_edges(widths, max(possible), least)  # for 1, 2, … buckets
     yield "optimal", [(n, best_edges[n - 1]) for n in possible]
-    # The other rules find edges of any width, and know no fewest samples: their edges are rounded
-    # up to widths that rows may have, and buckets with too few samples are merged.
+    # Edges of other rules are rounded to widths of rows, and small buckets merged.
     for name, rule in RULES.items():
         if name != "optimal":
             by_rule = [(n, rule(widths.values, widths.counts, n, cost.of_sample)) for n in possible]
@@ -195,9 +190,7 @@ def _find_edges(
 
 
 def _merge_small_buckets(edges: Ints, widths: LengthStats, least: int) -> tuple[int, ...]:
-    """Merge each bucket with fewer than `least` samples into the next one, and the last one into
-    the one before it. Returns the edges that remain.
-    """
+    """Return edges whose buckets have at least `least` samples, each merged into the next."""
     # (n_edges,) how many of the distinct widths are at or below each edge, and their samples.
     widths_up_to = np.searchsorted(widths.values, edges, side="right")
     samples_up_to = offsets_from_sizes(widths.counts)[widths_up_to].tolist()
@@ -231,9 +224,7 @@ def _measure_edges(
 def _describe_buckets(
     edges: tuple[int, ...], lengths: LengthStats, basis: ResolvedSettings
 ) -> Iterator[Bucket]:
-    """Yield for each bucket its samples, their tokens, and the rows that the budget allows in a
-    batch.
-    """
+    """Yield for each bucket its samples, their tokens, and rows per batch."""
     # For each distinct length, the first edge that is not below it.
     bucket_of_length = np.searchsorted(edges, lengths.values)
     samples = sums_at(bucket_of_length, lengths.counts, len(edges))

@@ -1,6 +1,4 @@
-"""The rows of a comparison, and what of them would help: the current setup, the usual strategies
-and the arguments of the user's own trainer, on the same epoch; and the first batches of each.
-"""
+"""The rows of a comparison on one epoch, and what of them would help."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -55,8 +53,7 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     else:
         samples = parts[0].whole
         plan = next(plan_windows(strategy, samples, seed=settings.seed, epoch=settings.epoch))
-    # unit_offsets[n] is the number of batches in the first n units: the last n for which that is at
-    # most 64. At least one unit is kept, however many batches it has, if the plan has one.
+    # The last n whose first n units have at most 64 batches; at least one unit, if there is one.
     fitting_units = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
     n_units = min(max(fitting_units, 1), len(plan.unit_offsets) - 1)
     first = strategy.in_rows(plan.first_units(n_units), shares.samples)
@@ -118,11 +115,11 @@ def simulate_candidates(
         windows = [request.strategy.looks_ahead or 0 for request in requests]
         share = check_share(subsample, settings)
         drawn = draw(inputs.samples, share, basis, max(windows))
-    epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, no_batch_warnings = make_rows(requests, epochs, model, device)
+    epochs = EpochCache(inputs.samples if drawn is None else drawn.samples, model, device)
+    rows, no_batch_warnings = make_rows(requests, epochs)
     # Whoever names a strategy also says how its batches reach the ranks.
     if named_rows.rows is None:
-        rows = [_balanced(row, current_request, basis, epochs, model, device) for row in rows]
+        rows = [_balanced(row, current_request, basis, epochs) for row in rows]
     if seeds > 1:
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
@@ -183,14 +180,11 @@ def _row_names(named_rows: NamedRows, trainer: Sequence[TrainerChange]) -> list[
 def _of_current(
     rows: Sequence[NamedRow], current: NamedRow | None, cost: BatchCost
 ) -> list[NamedRow]:
-    """Return the rows, those of `regrouped` with the current setup where they name none, and with
-    the cost of attention.
-    """
+    """Return the rows, those of `regrouped` with the current setup and the cost of attention."""
     if current is None:  # as `current_row` finds it among the others
         specs = (row for row in rows if isinstance(row, StrategySpec))
         current = next((spec for spec in specs if issubclass(spec.kind, Static)), _STATIC)
-    # Pairs of tokens that attention computes in the time of a token; None where compute does not
-    # count them, or a token takes no time.
+    # Pairs of tokens that attention computes in the time of one token; None if unknown.
     pairs, named = None, []
     if cost.per_pair and cost.per_token:
         pairs = min(max(1, round(cost.per_token / cost.per_pair)), MAX_INT)
@@ -220,16 +214,10 @@ _REGROUPED, _STATIC = StrategySpec.of("regrouped"), StrategySpec.of("static")
 
 
 def _balanced(
-    row: StrategyResult,
-    current: RowRequest,
-    basis: ResolvedSettings,
-    epochs: EpochCache,
-    model: CostModel | None,
-    device: Device | None,
+    row: StrategyResult, current: RowRequest, basis: ResolvedSettings, epochs: EpochCache
 ) -> StrategyResult:
     """Return a row of batchstat's own with batches of similar cost in each step, where ranks then
-    take 5 % less; else as it is. Sorted batches of unlike cost make ranks wait, and whoever changes
-    the batches can also change which rank gets which.
+    take 5 % less: whoever changes batches can also change which rank gets which.
     """
     request, ranks = row.request, row.counts.ranks
     is_own = request.name in OWN_STRATEGIES and not isinstance(request.strategy, Regrouped)
@@ -239,16 +227,13 @@ def _balanced(
     if request.row == current.row or not is_own or is_told or not may_help:
         return row
     assert isinstance(request.row, StrategySpec)
-    changed = request.row.with_parameter("distribute", "balanced").request(basis)
-    balanced = make_row(changed, epochs.of(changed.settings), model, device)
+    balanced = epochs.row(request.row.with_parameter("distribute", "balanced").request(basis))
     saves = balanced.counts.compute <= (1 - LEAST_SAVED) * row.counts.compute
     return balanced if saves else row
 
 
 def check_seeds(settings: Settings, seeds: int) -> None:
-    """Raise OptionError if the number of seeds is not a positive integer, or the last seed is too
-    large.
-    """
+    """Raise OptionError for no positive number of seeds, or too large a last seed."""
     if settings.seed + whole_number("seeds", seeds) - 1 > MOST_SEED:
         raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST_SEED:,}")
 
@@ -268,8 +253,7 @@ def default_strategies(
     basis = settings.resolve(longest=1, stated_max=None)
     if isinstance(current, StrategySpec):
         request = current.request(basis)
-        # The default that is the same as the current setup: every trainer that pads to the longest
-        # is static under another name.
+        # Every trainer that pads to the longest is static under another name.
         current_default = "static" if isinstance(request.strategy, Static) else request.name
         if request.sets("batch_size"):
             batch_size = batch_size or request.strategy.batch_capacity
@@ -303,21 +287,16 @@ def _shortest(spec: StrategySpec, basis: ResolvedSettings) -> StrategySpec:
 
 
 def current_row(rows: Sequence[RowRequest], current: NamedRow | None) -> RowRequest:
-    """Return the current setup: the row that `current` names, else the first of `static`, else the
-    first.
-    """
+    """Return the row that `current` names, else the first of `static`, else the first."""
     if current is not None:
         return next(row for row in rows if row.row == current)
     return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
 
 
 def _named_trainer_changes(named_rows: NamedRows, changes_of: ChangesOfName) -> list[TrainerChange]:
-    """Return the changes of the trainer whose name the current setup has as its strategy, such as
-    hf-trainer.
-    """
+    """Return the changes of the trainer whose name is the current strategy, as hf-trainer."""
     inputs, settings, current = named_rows.inputs, named_rows.settings, named_rows.current
-    # Neither a setup nor a batch size is named: the current setup is then static with a batch size
-    # that follows from the budget, which nobody has set in a trainer.
+    # The batch size of `static` then follows from the budget: no trainer has it.
     if current is None and settings.batch_size is None and named_rows.rows is None:
         return []
     rows = [current] if current is not None else named_rows.rows or default_strategies(settings)
@@ -345,9 +324,8 @@ def _changes_without_row(
     model: CostModel | None,
     device: Device | None,
 ) -> Iterator[Change]:
-    """Simulate the changes of the user's trainer that have no row in the table, since they batch
-    other samples than its rows: the trainer's own packing, which cuts and drops samples by its own
-    rules, and padding taken out of a data set in which it counts as text.
+    """Simulate changes of the trainer that batch other samples than the rows of the table: its own
+    packing, which cuts and drops by its own rules, and padding taken out where it counts as text.
     """
     if current.packs_rows:
         return

@@ -112,25 +112,20 @@ class Change:
 
     @property
     def repair(self) -> str:
-        """What takes out padding that the current setup has before rows are batched: the change
-        holds without it. Empty where there is none, or `line` says it.
-        """
+        """What takes out padding from before batching; empty for none, or if `line` says it."""
         strategy = self.current.request.strategy
         return strategy.repair if isinstance(strategy, GivenBatches) and not self.line else ""
 
     @property
     def keeps_gradient(self) -> bool:
-        """Whether the current loss is summed over the whole step: its gradient is the same whatever
-        samples share a batch.
-        """
+        """Whether the loss is summed over the step, whatever samples share a batch."""
         request = self.current.request
         return (request.settings.loss or request.strategy.loss) in EXACT
 
     @property
     def _keeps_every_step(self) -> bool:
-        """Whether each step has the same samples and the same gradient as today. Either its samples
-        are regrouped, under a loss that does not ask which of them share a batch; or both setups
-        cut the same order every `batch_size` samples, and differ only in the width of rows.
+        """Whether each step has the same samples and gradient as today: regrouped, where the loss
+        does not ask which share a batch; or in the same order and size, with other row widths.
         """
         if self.is_regrouped:
             return self.keeps_gradient
@@ -156,11 +151,9 @@ class Changes:
     star: Change | None
     # The change with the least compute, where it is over 10 % faster than the star.
     fastest: Change | None
-    # A change that puts several samples into a row, which the attention of the current setup may
-    # not keep apart; None if none takes less compute.
+    # A change that packs rows, where none is now; None if none takes less compute.
     packed: Change | None
-    # The row with the least compute, where it may not be recommended since its batches do not fit,
-    # or since it loses or repeats more of the corpus.
+    # The row with the least compute, where it does not fit, or loses or repeats more.
     ruled_out: StrategyResult | None
     # Every change that helps and may be recommended, the one that keeps most first.
     ranked: tuple[Change, ...]
@@ -176,9 +169,7 @@ class Changes:
 
     @property
     def best(self) -> StrategyResult | None:
-        """The row to train with: the star's, else the current setup's; None if that does not fit
-        either.
-        """
+        """The row to train with: the star's, else the current one; None if that does not fit."""
         if self.star is not None:
             return self.star.row
         return self.current if self.current_fits else None
@@ -197,8 +188,7 @@ def _as_planned(request: RowRequest) -> RowRequest:
 def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: int) -> Changes:
     """Decide which of the candidates help, and which of those to name."""
     changes = [change for change in candidates if change.row is not current]
-    # Packing needs attention that keeps samples apart, which a user who pads may not have: such
-    # changes are named beside the others.
+    # Packing needs attention that keeps samples apart, which a user who pads may lack.
     rivals = [change for change in changes if current.packs_rows or not change.row.packs_rows]
     packing_changes = [change for change in changes if change not in rivals]
     current_fits = _fits(current, budget)
@@ -250,14 +240,11 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
 
 
 def _choose_star(ranked: Sequence[Change]) -> Change | None:
-    """Return the change to recommend of those that help, given in the order of what they keep: the
-    first that saves at least 80 % of what the fastest saves. None if there is none.
-    """
+    """Return the first that saves at least 80 % of what the fastest saves, if there is one."""
     if not ranked:
         return None
     most_saved = max(change.saved for change in ranked)
-    # Where the current setup does not fit, all may take more than it, and `most_saved` be negative:
-    # the one that takes least is chosen then.
+    # Where the current setup does not fit, all may take more: then the least of them.
     least_saved = min(ENOUGH_SAVED * most_saved, most_saved)
     return next(change for change in ranked if change.saved >= least_saved)
 
@@ -273,10 +260,7 @@ def _fits(row: StrategyResult, budget: int) -> bool:
 
 
 def _is_allowed(change: Change, budget: int) -> bool:
-    """Return whether a change may be recommended: its batches fit, it loses and repeats at most
-    0.5 % of the corpus more than the current setup, and there is a place for it. Where the loss may
-    compare the samples of a batch, it also has to keep these together.
-    """
+    """Return whether a change fits, has a place, and loses and repeats at most `MOST_LOST` more."""
     if keeps_batches(change.current) and (change.is_regrouped or change.keeps > Keeps.EVERY_STEP):
         return False
     changed, now = change.row.counts, change.current.counts

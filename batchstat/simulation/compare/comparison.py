@@ -88,9 +88,7 @@ class Comparison:
     run: RunFacts | None = None
 
     def shuffling(self, row: StrategyResult) -> str:
-        """Return how random the batches of a row are, in a word; the samples of a recording are in
-        the order of the run.
-        """
+        """Return how random the batches of a row are; samples of a recording come as in the run."""
         return "as run" if self.run is not None and row.shuffling == "none" else row.shuffling
 
     @property
@@ -112,9 +110,7 @@ class Comparison:
 
     @cached_property
     def regrouped_bounds(self) -> dict[str, StepBound]:
-        """For each row of `regrouped`, by its label, how near some of its steps are to the least
-        that any batches of their samples could take; found when it is asked for.
-        """
+        """By the label of each row of `regrouped`: how near its steps are to the least possible."""
         return {
             row.label: step_bound(row.request, make_shares(self.source, row.request.settings))
             for row in self.strategies

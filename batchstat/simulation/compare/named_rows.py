@@ -65,8 +65,7 @@ class NamedRows:
         if isinstance(self.current, NamedBatches):
             # Without settings for them, batch size and budget are those of the batches.
             self.settings = self.current.batches.as_current(settings, inputs.samples.lengths)
-        # The collator of a trainer pads the batches of the other rows in the same way. A multiple
-        # above 1 is the user's own, which has priority.
+        # The trainer's collator pads other rows alike. A multiple above 1 is the user's own.
         elif self.current is not None and settings.pad_to_multiple_of == 1:
             strategy = self.current.checked(settings)
             if "pad_to_multiple_of" in strategy.own_parameters:
@@ -81,8 +80,7 @@ class NamedRows:
         name, batches = parsed
         if names_strategy(name):
             raise OptionError(f"{name!r} is a strategy's name", "give your batches another one")
-        # The current setup may also be one of the rows, and a sampler can be iterated only once:
-        # the same object is read once. Another object under the same name is read as well.
+        # A sampler can be iterated only once: the same object is read once.
         if name not in self._batches or self._batches[name][0] is not batches:
             if isinstance(batches, GivenBatches):
                 read_batches = batches

@@ -13,7 +13,7 @@ from batchstat.planning.strategies.spec import NamedRow, StrategySpec
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.results import StrategyResult
-from batchstat.simulation.rows import EpochCache, make_row
+from batchstat.simulation.rows import EpochCache
 
 _SIZES = 5  # batch sizes or budgets of each strategy
 
@@ -22,9 +22,7 @@ _SECONDS = 3.0  # time for all rows on one core, by the rates that the strategie
 _MOST = 200  # rows at most, however fast they are simulated
 
 _NEAREST = 2
-"""Rows of each strategy beside its own, for which a part of the corpus is drawn if there is no time
-for them on all of it: half and twice its size.
-"""
+"""Rows beside its own for which a part of the corpus is drawn: half and twice its size."""
 
 _FOLLOWED_PER_SECOND = 1_000_000
 """Samples that are planned and measured in a second where each is followed to its ranks."""
@@ -58,8 +56,7 @@ class Nearby:
     # Number of rows that would have no batch, or ranks that are not possible.
     without_batch: int = 0
     samples: int = 0  # samples that the rows describe
-    # The share of the corpus to draw for `subsample` to get the same rows; None if they describe
-    # all of it.
+    # The share for `subsample` that gives the same rows; None for all of the corpus.
     share: float | None = None
 
     def speed_up(self, row: StrategyResult) -> float:
@@ -79,9 +76,7 @@ class _Place:
 
     @property
     def row(self) -> NamedRow:
-        """The strategy with the size of this place, such as `static:batch_size=64`; if the size is
-        that of the comparison's row, as it is written there.
-        """
+        """The strategy with the size of this place, such as `static:batch_size=64`."""
         parameter, own_size = self.near.size  # such as ("batch_size", 32)
         row = self.near.request.row
         if self.size is None or self.size == own_size or not isinstance(row, StrategySpec):
@@ -89,12 +84,9 @@ class _Place:
         return row.with_parameter(parameter, self.size)
 
     def seconds(self, samples: int) -> float:
-        """Return the time of its simulation on one core, to the order of magnitude: by the rate
-        that the strategy states, not by a clock.
-        """
+        """Return about how long it takes on one core, by the rate of the strategy, not a clock."""
         settings, rate = self.near.request.settings, self.near.request.strategy.samples_per_second
-        # Where each sample is in one batch of one plan, and trained tokens are not counted, no
-        # sample has to be followed to its rank. Otherwise each is, which is slower.
+        # Samples are followed to their ranks, which is slower, unless one plan has all of them.
         is_whole = settings.draws_all and settings.overflow != "split"
         if self.near.trained is not None or not (is_whole and settings.distribute in FROM_ONE_PLAN):
             rate = min(rate, _FOLLOWED_PER_SECOND)
@@ -110,8 +102,7 @@ def nearby(comparison: Comparison) -> Nearby:
     corpus and the settings, never from a clock, so that the same comparison has the same rows on
     every machine.
     """
-    # A subsample in file order has blocks as long as the longest window of its strategies. Other
-    # sizes would need other blocks, so that their numbers would not be comparable.
+    # In file order the blocks of a subsample depend on the sizes, and so would the numbers.
     if comparison.subsample is not None and comparison.basis.order == "file":
         return Nearby()
     places = _places(comparison)
@@ -164,13 +155,10 @@ def _places(comparison: Comparison) -> list[_Place]:
 
 
 def _draw_part(comparison: Comparison, places: list[_Place]) -> tuple[float | None, Drawn | None]:
-    """Return the share of the corpus on which the rows are simulated, and the samples drawn for it;
-    None and None for the whole corpus, if there is time for it.
-    """
+    """Return the share of the corpus for which there is time, and its samples; None for all."""
     basis, facts, source = comparison.basis, comparison.subsample, comparison.source
     if facts is not None:
-        # The same blocks again: in a random order they do not depend on what is compared. Their
-        # share is blocks drawn / blocks of the corpus, whose number is rounded up.
+        # The same blocks again: blocks drawn / blocks of the corpus, which are rounded up.
         share = facts.blocks / -(-facts.corpus_samples // facts.block_size)
         return share, draw(source, share, basis, widest_window=0)
     nearest_first = sorted(places, key=lambda place: place.doublings)
@@ -192,9 +180,7 @@ def _draw_part(comparison: Comparison, places: list[_Place]) -> tuple[float | No
 def _in_time(
     places: Sequence[_Place], current: StrategyResult, samples: int, *, reuses_rows: bool
 ) -> list[_Place]:
-    """Return the places that can be simulated within `_SECONDS`, in the sequence of `places`: those
-    nearest to the comparison's own rows are taken first.
-    """
+    """Return the places that can be simulated within `_SECONDS`: the nearest rows first."""
     chosen: set[_Place] = set()
     ranks_with_current: set[int] = set()  # numbers of ranks for which the current setup is chosen
     seconds_left = _SECONDS
@@ -216,7 +202,8 @@ class _Simulator:
 
     def __init__(self, comparison: Comparison, samples: Samples, *, reuses_rows: bool) -> None:
         """Start with the comparison's own rows, or with none."""
-        self._comparison, self._epochs = comparison, EpochCache(samples)
+        self._basis = comparison.basis
+        self._epochs = EpochCache(samples, comparison.model, comparison.device)
         # By strategy and number of ranks; None where that leaves nothing to batch.
         self._rows: dict[tuple[NamedRow, int], StrategyResult | None] = {}
         if reuses_rows:
@@ -224,15 +211,12 @@ class _Simulator:
             self._rows = {(row.request.row, own_ranks): row for row in comparison.strategies}
 
     def row(self, name: NamedRow, world_size: int) -> StrategyResult | None:
-        """Return the row of a strategy on a number of ranks, simulated the first time; None if so
-        many ranks are not possible, or leave nothing to batch.
-        """
+        """Return a strategy on so many ranks; None where that leaves nothing to batch."""
         key = (name, world_size)
         if key not in self._rows:
             try:
-                request = name.request(replace(self._comparison.basis, world_size=world_size))
-                shares, model = self._epochs.of(request.settings), self._comparison.model
-                self._rows[key] = make_row(request, shares, model, self._comparison.device)
+                request = name.request(replace(self._basis, world_size=world_size))
+                self._rows[key] = self._epochs.row(request)
             except (InputError, OptionError):
                 self._rows[key] = None
         return self._rows[key]

@@ -18,9 +18,8 @@ _MOST_SORTED = 10**7
 def sweep(
     best: RowRequest, basis: ResolvedSettings, shares_of: Callable[[ResolvedSettings], EpochShares]
 ) -> Sweep | None:
-    """Return the padding of a strategy with increasing `read_ahead`: how much sorting is worth. The
-    strategy is that of the best row if it sorts; otherwise, or if it packs, which not all users
-    can, it is `token-budget`. None if no `read_ahead` leaves a batch.
+    """Return the padding with increasing `read_ahead`: of the best row if it sorts and does not
+    pack, else of `token-budget`. None if no `read_ahead` leaves a batch.
     """
     can_sweep = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
     request = best if can_sweep else StrategySpec.of("token-budget").request(basis)

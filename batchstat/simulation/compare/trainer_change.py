@@ -24,9 +24,7 @@ class TrainerChange:
     profile: Profile | None = None
 
     def spec(self, shared: Settings) -> StrategySpec:
-        """Return the strategy as a row of a table with the settings `shared`: another multiple or
-        `drop_last` of the trainer becomes a parameter of the strategy.
-        """
+        """Return the strategy as a row; its multiple and `drop_last` become parameters."""
         spec = self.strategy
         if (multiple := self.settings.pad_to_multiple_of) != shared.pad_to_multiple_of:
             spec = spec.with_parameter("pad_to_multiple_of", multiple)
@@ -43,9 +41,7 @@ class TrainerChange:
         return inputs.request(self.strategy, self.settings)
 
     def makes(self, request: RowRequest, current: PlanInputs) -> bool:
-        """Return whether these keys make the batches of a row of a comparison: the same strategy,
-        distributed in the same way, of the same lengths.
-        """
+        """Return whether it makes a row's batches: strategy, distribution and lengths."""
         kept_samples = self.inputs(current)
         made = self.request(kept_samples)
         if made.strategy != request.strategy or _distribution(made) != _distribution(request):
