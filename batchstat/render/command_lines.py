@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 8
-"""A line to paste names at most so many files of a corpus. Without names, the command reads the
-profile in the results folder.
-"""
+"""Files of a corpus that a line names at most; else the profile in the results folder is read."""
 
 COMPLETE = f"  # put back what {LEFT_OUT} leaves out"
 """A comment that ends a line to paste that is shown without its secrets."""
@@ -60,10 +58,7 @@ def non_defaults(record: "DataclassInstance", kind: "type[DataclassInstance]") -
 
 
 def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[str]:
-    """Return the words of a command line that name the corpus of a profile and say how it is read
-    and counted. There are none if the corpus cannot be named: it was read from standard input, it
-    has too many files, or it has chats whose template is not known.
-    """
+    """Return the words that name a corpus and how it is read; none if it cannot be named."""
     sources, options = profile.corpus.sources, profile.corpus.options
     paths = [source.path for source in sources]
     is_chats = options.content in ("messages", "completion")
@@ -86,9 +81,7 @@ def _json(labels: tuple[str, ...]) -> str:
 def configuration_toml(
     table: str, values: Mapping[str, Any], limits: Iterable[tuple[str, str, str]]
 ) -> str:
-    """Return the text of a TOML table of settings, then of the table of its limits, each limit with
-    its measured value as a comment. The comments are aligned.
-    """
+    """Return a TOML table of settings, then its limits, each with its value as a comment."""
     header = [f"[{table}]"] if table else []
     settings = [toml_line(key, value) for key, value in values.items()]
     # An address that is shown without its secrets gets a comment that says so.
@@ -101,9 +94,7 @@ def configuration_toml(
 
 
 def toml_line(key: str, value: Any) -> str:
-    """Return the line of a TOML table that sets a key. A tuple of several items is a list; of a
-    single one, it is that item.
-    """
+    """Return the line of a TOML table that sets a key. A tuple is a list, or its single item."""
     if isinstance(value, tuple) and len(value) != 1:
         written = f"[{', '.join(toml_text(str(each)) for each in value)}]"
     elif isinstance(value, int):

@@ -18,9 +18,7 @@ _UNITS = (
     *(("ms", 1e-3, 0.1), ("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 48 * 3_600)),
     ("days", 86_400, None),
 )
-"""Units of time: the name, the seconds of one, and the seconds from which the next unit is shown;
-None for the last.
-"""
+"""Name, seconds of one, and the seconds from which the next unit is shown; None for the last."""
 
 
 def duration(seconds: float) -> str:
@@ -52,9 +50,7 @@ def cost_of(epoch: OnDevice) -> str:
 
 
 def peak_of(epoch: OnDevice, peak_bytes: int | None) -> str:
-    """Return the memory that the largest batch of an epoch needs; empty where it is not known. A
-    sign before it says that it does not fit, another one that the number is extrapolated.
-    """
+    """Return the memory of the largest batch, with signs if it does not fit or is extrapolated."""
     if peak_bytes is None:
         return ""
     # `fits_memory` is None where that is not known, which is no reason for the sign.
@@ -65,10 +61,7 @@ def peak_of(epoch: OnDevice, peak_bytes: int | None) -> str:
 def device_columns(
     rows: Sequence[StrategyResult], device: Device | None
 ) -> dict[str, Callable[[StrategyResult], str]]:
-    """Return the columns that a table of strategies gets from a calibrated device: by its heading,
-    a function that returns the cell of a row. Columns whose numbers are not known for any row are
-    left out.
-    """
+    """Return the columns that a calibrated device adds, where any row has their numbers."""
     if device is None:
         return {}
     # Headings end in how far their numbers may be off, such as "time ±2.1%".
@@ -83,9 +76,7 @@ def device_columns(
 
 
 def margin(residual: float | None) -> str:
-    """Return how far a fitted number may be off, such as " ±2.1%", to stand behind it; empty where
-    nothing was measured.
-    """
+    """Return how far a fitted number may be off, such as " ±2.1%"; empty if not measured."""
     return "" if residual is None else f" ±{100 * residual:.1f}%"
 
 
@@ -94,9 +85,7 @@ def _extrapolated_sign(epoch: OnDevice) -> str:
 
 
 def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a check's report says of its device and of an epoch on it: each text by the word
-    that stands before it. Empty without a calibration.
-    """
+    """Return what a check's report says of its device, by the word before it."""
     calibration, strategy, basis = report["calibration"], report["strategy"], report["basis"]
     if calibration is None:
         return {}
@@ -130,9 +119,7 @@ def device_facts(calibration: Mapping[str, Any], widest: int) -> dict[str, str]:
 
 
 def _device_line(calibration: Mapping[str, Any]) -> str:
-    """Return the line on a calibrated device: its file, the device, the model, how it was trained,
-    and whether the numbers are estimates.
-    """
+    """Return the line on a calibrated device, and whether its numbers are estimates."""
     precision = " mixed precision" if calibration["mixed_precision"] else ""
     dtypes = [] if calibration["dtype"] is None else [calibration["dtype"] + precision]
     parts = [calibration["device"], *dtypes, calibration["model"]]

@@ -1,9 +1,4 @@
-"""What names mean: words, columns, keys, strategies and their parameters, rules, settings and
-findings.
-
-Whatever is said elsewhere is taken from there: from docstrings, declarations of options, and JSON
-Schemas.
-"""
+"""What names mean, taken from where it is said: docstrings, declarations, JSON Schemas."""
 
 import inspect
 import re
@@ -228,9 +223,7 @@ def entries() -> Iterator[Entry]:
 
 
 def _parameters_and_settings() -> Iterator[Entry]:
-    """Yield the parameters of strategies, the settings and the options, then the values that each
-    of them may have, such as `shuffled` of `order`.
-    """
+    """Yield parameters of strategies, settings and options, then their values."""
     # By the name of a parameter: its values with what each means. `cost` is of find_buckets.
     values_of = {"cost": COSTS}
     for name, (owners, option) in parameters().items():
@@ -253,13 +246,10 @@ def _parameters_and_settings() -> Iterator[Entry]:
 
 
 def parameters() -> dict[str, tuple[list[str], Option]]:
-    """Return the parameters of strategies and samplers that are no shared settings: by name, the
-    strategies and samplers that have the parameter, and the declaration of the first of them.
-    """
+    """Return by name the strategies and samplers with a parameter, and its first declaration."""
     kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
     names_of = {owner: {field.name for field in fields(kind)} for owner, kind in kinds.items()}
-    # `options_of` leaves out a field that takes the value of a shared setting. Of several with the
-    # same name, it has the last: reversed, the declaration that comes first.
+    # `options_of` leaves out shared settings. Reversed, the first declaration comes last.
     declarations = options_of(*reversed(kinds.values()))
     return {
         name: ([owner for owner, names in names_of.items() if name in names], declared)
@@ -268,9 +258,7 @@ def parameters() -> dict[str, tuple[list[str], Option]]:
 
 
 def _keys() -> Iterator[Entry]:
-    """Yield the files of results and the keys in them. A key that means the same in several files
-    is yielded once.
-    """
+    """Yield the files of results, and their keys; once where several files mean the same."""
     keys_seen = set()
     for file in ("profile", "compare", "buckets", "balance", "check"):
         yield Entry(f"{file}.json", "file", schema(file)["description"])
@@ -317,9 +305,7 @@ def _default(field: "Field[Any]") -> str:
 
 
 def _described_keys(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the keys of a JSON Schema that have a description, each with its path, such as
-    `strategies[].padding_ratio`.
-    """
+    """Yield the described keys of a JSON Schema by path, such as `strategies[].padding_ratio`."""
     if path and "description" in part:
         yield path, part["description"]
     for name, property_schema in part.get("properties", {}).items():

@@ -173,19 +173,14 @@ def show(report: Preflight) -> None:
 
 
 def screen_of(report: Preflight) -> "RenderableType":
-    """Return the screen on a report of `batchstat.preflight`, with lines to paste into the user's
-    script.
-    """
+    """Return the screen on a report, with lines to paste into the user's script."""
     from batchstat.render.screens.preflight import preflight_screen
 
     return preflight_screen(report, lambda change: line_of(report, change))
 
 
 def line_of(report: Preflight, change: Change) -> str:
-    """Return the line to paste into the user's script for a change. It is empty where a sampler
-    cannot make the change: a sampler picks samples by their record numbers, which must be the
-    indices of the script's data set.
-    """
+    """Return the line for a change; empty where no record numbers index the script's data set."""
     observed, request = report.observed, change.row.request
     # The trainer has an argument for the change, or the report is on a file.
     if change.line or observed is None:

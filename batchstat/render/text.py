@@ -7,9 +7,7 @@ from batchstat.words import counted, printable
 
 
 def percent(ratio: float, digits: int = 1) -> str:
-    """Return a ratio in percent, such as "12.3%". Only exactly 0 and exactly 1 are shown as 0% and
-    100%: others that round to these are "<0.1%" and ">99.9%".
-    """
+    """Return a ratio such as "12.3%"; only exactly 0 and 1 are 0% and 100%, others "<0.1%"."""
     rounded = f"{100 * ratio:.{digits}f}"
     smallest = f"{10**-digits:.{digits}f}"
     if ratio > 0 and float(rounded) == 0:
@@ -41,18 +39,14 @@ def span(first: float, last: float, style: str = ",") -> str:
 
 
 def one_line(name: str, max_characters: int = 60) -> str:
-    """Return a name from the user's data on one line: control characters are escaped, and a long
-    name loses its middle.
-    """
+    """Return a name on one line: escaped, and if it is long without its middle."""
     text = printable(name)
     half = (max_characters - 1) // 2
     return text if len(text) <= max_characters else f"{text[:half]}…{text[-half:]}"
 
 
 def class_name(label: str | None, max_characters: int = 40) -> str:
-    """Return a class label for people, a missing one as "(no label)" and an empty one as
-    "(empty)".
-    """
+    """Return a class label for people: "(no label)", "(empty)", or as it is."""
     if label is None:
         return "(no label)"
     return one_line(label, max_characters) if label else "(empty)"
@@ -64,9 +58,7 @@ def tokenizer_name(name: str | None) -> str:
 
 
 def corpus_name(paths: list[str]) -> str:
-    """Return a short name for a corpus: its first file, and how many more there are; "lengths" if
-    it has no files.
-    """
+    """Return the first file of a corpus, and how many more; "lengths" without files."""
     if not paths:
         return "lengths"
     name = named_part(paths[0]).rsplit("/", 1)[-1]

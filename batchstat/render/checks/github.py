@@ -24,9 +24,7 @@ def check_annotations(checks: Sequence[Check], screen: str) -> str:
 
 
 def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
-    """Yield the annotations of a level, `error` or `warning`. If there are more than GitHub shows,
-    the last one says how many are left out.
-    """
+    """Yield the annotations of a level, the last with how many GitHub would not show."""
     messages: list[tuple[str, str]] = []  # title and text of each annotation
     for check in checks:
         prefix = f"{check.name}: " if len(checks) > 1 else ""

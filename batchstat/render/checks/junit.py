@@ -13,9 +13,8 @@ _NO_XML = re.compile("[\ufffe\uffff]")
 
 
 def check_junit(checks: Sequence[Check]) -> str:
-    """Return the checks as JUnit XML: a test suite for each check, and in it a test case for each
-    limit. An exceeded limit is a failure, or, where it only warns, a passing case with a message.
-    Findings are output of the suite.
+    """Return JUnit XML: a suite for each check, with its findings as output, and in it a case for
+    each limit. An exceeded limit that only warns is a passing case with a message.
     """
     root = ET.Element("testsuites", {"name": "batchstat", **_totals(checks)})
     for check in checks:
@@ -54,9 +53,7 @@ def _case(suite: ET.Element, check: Check, name: str) -> ET.Element:
 
 
 def _totals(checks: Sequence[Check]) -> dict[str, str]:
-    """Return the attributes of a suite, or of the root of the file, that count its test cases. A
-    check without an answer is one test case: an error.
-    """
+    """Return the counts of test cases; a check without an answer is one: an error."""
     statuses = [outcome.status for check in checks for outcome in check.outcomes]
     errors = sum(check.error is not None for check in checks)
     return {

@@ -13,9 +13,7 @@ _MARKS = re.compile(r"([\\`*_\[\]|~#@])")
 
 
 def check_markdown(checks: Sequence[Check]) -> str:
-    """Return the Markdown for a pull request or a job summary: the result, then for each check its
-    corpus and settings, a table of its limits, and what would help where one is exceeded.
-    """
+    """Return the Markdown of checks for a pull request: the result, limits, and what would help."""
     result = f"{escaped(verdicts.result(checks))}."
     lines = [f"## batchstat: {verdicts.heading(checks)}", "", result]
     for check in checks:

@@ -47,9 +47,7 @@ def failure(outcome: Outcome) -> Failure:
 
 
 def facts(check: Check) -> dict[str, str]:
-    """Return what a check is of, each text by the word that stands before it: its corpus, the
-    strategy and settings, and a calibrated device with an epoch on it. Empty without an answer.
-    """
+    """Return what a check is of, by the word before each text; empty without an answer."""
     if check.report is None:
         return {}
     settings = ResolvedSettings(**check.report["basis"])
@@ -73,10 +71,7 @@ def _corpus_line(report: Mapping[str, Any]) -> str:
 
 
 def rows(check: Check) -> list[tuple[str, ...]]:
-    """Return the limits of a check as a table, whose first row has the headings. The cells of a
-    limit are its name, its value, the allowed value and its outcome. If any limit has a base,
-    the value before and the difference stand before the outcome.
-    """
+    """Return the limits as a table with headings; of limits with a base also the difference."""
     has_base = any(outcome.before is not None for outcome in check.outcomes)
     base_columns = ("before", "difference") if has_base else ()
     table = [("limit", "value", "allowed", *base_columns, "outcome")]
@@ -88,9 +83,7 @@ def rows(check: Check) -> list[tuple[str, ...]]:
 
 
 def changed(check: Check) -> str:
-    """Return what changed since the base of a check, as in "padding 12.10% → 19.80% since main:
-    batch_size 8 → 16"; empty without a base, or where that had no answer.
-    """
+    """Return what changed since the base, as in "padding 12.10% → 19.80% since main"."""
     if check.since is None:
         return ""
     numbers: dict[str, str] = {}  # by path, as several limits may be on one number
@@ -134,9 +127,7 @@ def heading(checks: Sequence[Check]) -> str:
 
 
 def _sentence(outcome: Outcome) -> str:
-    """Return the sentence on an exceeded limit, such as "padding is 41.20%, which is 1.20 pp over
-    the limit of 40.00%".
-    """
+    """Return the sentence, as "padding is 41.20%, which is 1.20 pp over the limit of 40.00%"."""
     limit = outcome.limit
     name = _LABELS.get(limit.path, one_line(limit.path))
     # Counts are whole numbers, but `over` is a float.
@@ -158,9 +149,7 @@ def _sentence(outcome: Outcome) -> str:
 
 
 def _remedy(outcome: Outcome) -> str:
-    """Return what would keep the limit, in words: the change, its simulated effect and its costs;
-    or that no change is known, and which limit today's number keeps.
-    """
+    """Return what would keep the limit: a change with its costs, or the limit kept today."""
     limit, remedy = outcome.limit, outcome.remedy
     if remedy is None:
         kept_limit = f"was meant to change, set the limit to {_kept_limit(outcome)}"
@@ -191,9 +180,7 @@ def _kept_limit(outcome: Outcome) -> str:
 
 
 def _value_cells(outcome: Outcome) -> tuple[str, str]:
-    """Return the value and what the limit allows, such as "41.20%" and "≤ 40.00%". Of a limit on
-    the change since a base, the second is the allowed change, such as "+0.50 pp".
-    """
+    """Return the value and what is allowed: "41.20%" and "≤ 40.00%", or "+0.50 pp" of a base."""
     limit = outcome.limit
     if limit.is_difference:
         sign = "+" if limit.bound == "max-increase" else "-"
@@ -207,9 +194,7 @@ def _value_cells(outcome: Outcome) -> tuple[str, str]:
 
 
 def _base_cells(outcome: Outcome) -> tuple[str, str]:
-    """Return the value in the base and the difference from it, such as "40.00%" and "+1.20 pp";
-    both empty for a limit without a base.
-    """
+    """Return the base's value and the difference, "40.00%" and "+1.20 pp", or empty ones."""
     before, value = outcome.before, outcome.value
     if before is None:
         return "", ""
@@ -220,9 +205,7 @@ def _base_cells(outcome: Outcome) -> tuple[str, str]:
 
 
 def _change_and_allowed(outcome: Outcome) -> tuple[str, str]:
-    """Return how much the value differs from the base, and how much it may: both without a
-    sign, with as many digits as it takes to tell them apart.
-    """
+    """Return how much the value differs, and may, with digits that tell them apart."""
     limit = outcome.limit
     assert outcome.before is not None
     # As exact decimals: with binary floats, 0.065 - 0.06 would be above 0.005.

@@ -50,15 +50,11 @@ class Folded:
 Block = Line | Pasted | Table | Chart | Folded
 
 _NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
-"""A cell with a number, perhaps with a sign before it and a unit or an interval after it: `1.32x`,
-`~12.5 min`, `3.10% ± 0.02`.
-"""
+"""A cell with a number, perhaps with a sign, unit or interval: `1.32x`, `3.10% ± 0.02`."""
 
 
 def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
-    """Turn the parts of a screen into blocks of a page. A `Caption` becomes the caption of the next
-    table; other text stays a line, and every kind of table becomes a `Table`.
-    """
+    """Turn the parts of a screen into blocks: tables with captions, and lines of text."""
     page_blocks: list[Block] = []
     caption = ""
     for part in parts:

@@ -16,9 +16,7 @@ _STANDINGS = {"pass": "", "warn": "over", "fail": "over", "error": "over"}
 
 
 def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
-    """Return the HTML page of checks: a section per check, and with a single check also its
-    lengths.
-    """
+    """Return the HTML page of checks; of a single one also its lengths."""
     # A limit that is kept is not marked, but a result that passes is.
     standing = _STANDINGS[worst(checks)] or "good"
     result = Line(verdicts.heading(checks), f"{verdicts.result(checks)}.", standing)
@@ -50,9 +48,7 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
 
 
 def _check(check: Check) -> Iterator[Block]:
-    """Yield what one check's section says: its corpus and settings, its limits, and for each
-    exceeded limit where it is set and what would help.
-    """
+    """Yield a check's corpus, settings and limits; for exceeded ones where, and what helps."""
     if check.error is not None:
         yield Line("no answer", str(check.error))
         return

@@ -41,17 +41,13 @@ def script_json(document: Any) -> str:
 
 
 def shortened(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return a document as small as a page can hold: at most `MOST_ENTRIES` entries per list, of
-    classes the largest. Also return how many entries each list lacks, by the path of the list.
-    """
+    """Return a document with `MOST_ENTRIES` per list, and how many each lacks, by its path."""
     missing: dict[str, int] = {}
     return _shortened(document, "", missing), missing
 
 
 def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
-    """Return a value of a document, shortened with all that it holds. Where entries are left out,
-    `missing` gets their number under the value's `path`, such as `strategies.classes`.
-    """
+    """Return a value, shortened; `missing` gets the number left out under its path."""
     if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
         return f"{value[:_MOST_CHARACTERS]}…"
     if not isinstance(value, dict | list):
@@ -67,12 +63,9 @@ def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
 
 
 def _entries_to_keep(entries: list[Any]) -> list[Any]:
-    """Return at most `MOST_ENTRIES` entries of a list: of classes those with the most samples, in
-    the order of the list; of anything else the first ones.
-    """
-    # All entries of a list have the same keys. Classes have a label, and their number of samples
-    # under one of these two: `before` in a balance document, `count` in others. A limit of a check
-    # has a `before`, too, which is null without a base.
+    """Return the first `MOST_ENTRIES` of a list; of classes the largest, in their order."""
+    # Only classes have a label, and samples under `before` or `count`. A limit of a check has a
+    # `before`, too: null without a base.
     keys = entries[0] if entries and isinstance(entries[0], dict) else ()
     is_class = "label" in keys
     size_key = next((key for key in ("before", "count") if is_class and key in keys), None)
@@ -140,9 +133,7 @@ class Page:
     warnings: tuple[Finding, ...] = ()  # what to know about the numbers
 
     def html(self) -> str:
-        """Return the HTML file: the template, filled with text, tables, scripts and the data of
-        charts.
-        """
+        """Return the HTML file: the template with text, tables, scripts and data."""
         document, entries_missing = shortened(self.document)
         data = {"document": document}
         if self.profile is not None:
@@ -180,9 +171,7 @@ def asset(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Return jinja's environment: it escapes text for HTML, and fails on a name that is not
-    defined.
-    """
+    """Return jinja's environment, which escapes text and fails on undefined names."""
     return Environment(
         loader=PackageLoader("batchstat.render.html", "."),
         autoescape=True,
@@ -199,9 +188,7 @@ def _digest(text: str) -> str:
 
 
 def _missing_sentence(missing: Mapping[str, int]) -> str:
-    """Return a sentence on what the page leaves out of the document; empty if it has everything.
-    `missing` has the number of entries that a list lacks, by the path of the list.
-    """
+    """Return what the page leaves out: `missing` entries of a list, by its path; or nothing."""
     if not missing:
         return ""
     # Only the first four are named, so that this stays a sentence.

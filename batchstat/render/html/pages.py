@@ -126,9 +126,7 @@ def _page(
     warnings: Sequence[Finding] = (),
     panel: WhatIf | None = None,
 ) -> str:
-    """Put a page together: its facts above, its result, its other sections, then the sections on
-    the corpus where that is at hand.
-    """
+    """Put a page together, with sections on the corpus where that is at hand."""
     shown_facts = [(line.word, line.text) for line in facts if isinstance(line, Line)]
     sections = (Section("result", "Result", blocks(*result)), *sections)
     paths = []
@@ -151,9 +149,7 @@ def _page(
 
 
 def _corpus_sections(profile: Profile) -> Iterator[Section]:
-    """Yield the sections on the corpus: its lengths, and where these are known its trained tokens
-    and its classes.
-    """
+    """Yield the sections on lengths, trained tokens and classes, as far as they are known."""
     octaves = [(each, *with_share(n, len(profile))) for each, n in profile_screen.octaves(profile)]
     histogram = table_of(("tokens per sample", "samples", "share"), octaves)
     lengths: tuple[RenderableType | Block, ...] = (
@@ -176,9 +172,7 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
 
 
 def _classes(profile: Profile) -> Table:
-    """Return the table of the largest classes, with a note on how many smaller ones it leaves
-    out.
-    """
+    """Return the table of the largest classes, and how many smaller ones it leaves out."""
     largest = profile.classes[:MOST_ENTRIES]
     smaller = len(profile.classes) - len(largest)
     rows = [
@@ -209,9 +203,7 @@ def _first_batches(row: StrategyResult) -> Folded:
 
 
 def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
-    """Yield a chart and a table of the values of `read_ahead`, where several were tried, then the
-    lines on `read_ahead` and on the learning rate.
-    """
+    """Yield a chart and a table of `read_ahead`, then the lines on it and the learning rate."""
     if (sweep := comparison.sweep) is not None:
         yield Chart("readAhead", f"Padding of {sweep.spec} by how many samples are sorted together")
         rows = [

@@ -32,11 +32,8 @@ class WhatIf:
 def what_if(
     comparison: Comparison, nearby: Nearby, last_words: Sequence[str], replaced: Mapping[str, Any]
 ) -> WhatIf:
-    """Return the what-if panel of a comparison: a table of rows with other sizes and other numbers
-    of ranks, and for the page's script the choices that lead to each row, with its command.
-    """
-    # A configuration file where a reader pastes the command would change the rows, so each command
-    # ends in --no-config, once.
+    """Return the panel: rows of other sizes and ranks, with the choices that lead to each."""
+    # A configuration file where it is pasted would change the rows: hence --no-config.
     ending = [*(word for word in last_words if word != "--no-config"), "--no-config"]
     shared_flags = {**_shared_flags(comparison, nearby), **replaced}
     choices = []
@@ -68,15 +65,11 @@ def what_if(
 
 
 def _shared_flags(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
-    """Return the flags that the commands of all rows share, as values by name: the settings that
-    are not at their defaults, the current setup, the model, the calibration, and how much of the
-    corpus is drawn.
-    """
+    """Return the flags that the commands of all rows share, as values by name."""
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
     settings = non_defaults(basis, Settings)
-    # As a flag, the batch size would also replace the usual batch sizes of frameworks. So it is
-    # left out where it is what the budget gives, and nobody gave it or the current setup states it.
+    # As a flag, the batch size would replace those of frameworks: left out where implied.
     size_by_budget = max(1, basis.tokens_per_batch // basis.widest)
     is_stated_elsewhere = basis.given_batch_size is None or current.sets("batch_size")
     if basis.batch_size == size_by_budget and is_stated_elsewhere:
@@ -98,9 +91,7 @@ def _shape(model: CostModel) -> str:
 
 
 def _notes(comparison: Comparison, nearby: Nearby) -> Iterator[str]:
-    """Yield the sentences above the panel's table: what its rows are, and how many are missing and
-    why.
-    """
+    """Yield the sentences above the table: what its rows are, and why others are missing."""
     if not nearby.rows:
         yield NO_ROWS
         return
@@ -125,9 +116,7 @@ def _notes(comparison: Comparison, nearby: Nearby) -> Iterator[str]:
 
 
 def _table(comparison: Comparison, nearby: Nearby) -> Table:
-    """Return the panel's table, in the columns of the comparison, with the number of ranks as the
-    second and the largest batch as the last.
-    """
+    """Return the table in the columns of the comparison, ranks second, largest batch last."""
     results = [row.result for row in nearby.rows]
     columns = strategy_columns(results, nearby.speed_up, comparison)
     columns["largest batch"] = lambda row: f"{row.counts.max_batch_tokens:,}"

@@ -57,9 +57,7 @@ def _merged_dots(report: BalanceReport) -> dict[int, list[str]]:
 
 
 def _title(report: BalanceReport) -> str:
-    """Return the title: the recommended sampler, and how often it shows each sample of the smallest
-    and of the largest class; without one, what the chart shows.
-    """
+    """Return the title: the recommended sampler, and how often it shows samples of classes."""
     row = report.recommended
     if row is None:
         return "How often each sample is seen per epoch, by class"
@@ -71,9 +69,7 @@ def _title(report: BalanceReport) -> str:
 
 
 def _balance(figure: Figure, report: BalanceReport, class_at: dict[float, int]) -> None:
-    """Draw the classes as rows and a dot for each sampler in each of them: how often the samples of
-    the class are seen per epoch. `class_at` has the index of a class by its y.
-    """
+    """Draw the classes as rows, a dot per sampler; `class_at` has the index of a class by y."""
     facts = counted(report.samples, "sample"), "1x: each sample once per epoch"
     style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, *facts))
     axes = figure.subplots()
@@ -114,9 +110,7 @@ def _balance(figure: Figure, report: BalanceReport, class_at: dict[float, int]) 
 
 
 def _look(row: SamplerResult, sampler: int) -> dict[str, Any]:
-    """Return the look of the dots of a sampler, as arguments of matplotlib: for `none` a large
-    ring, so that dots at the same place are seen inside it; else filled, in the sampler's colour.
-    """
+    """Return the look of dots: for `none` a large ring, so that dots inside it are seen."""
     if row.name == "none":
         return {"markersize": 10, "color": style.INK, "markerfacecolor": "none"}
     return {
@@ -128,9 +122,7 @@ def _look(row: SamplerResult, sampler: int) -> dict[str, Any]:
 
 
 def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
-    """Format an x axis of factors: from 0 where the largest is small, else logarithmic. On a log
-    axis, which has no 0, a factor of 0 is drawn at the left end, labelled "never".
-    """
+    """Format an axis of factors: linear from 0, else logarithmic with 0 at the left, "never"."""
     positive = [factor for factor in factors if factor > 0]
     least, most = min(positive), max(positive)
     if most <= _WIDE:
@@ -165,9 +157,7 @@ def _coverages(row: SamplerResult) -> tuple[float, ...]:
 
 
 def _coverage_title(report: BalanceReport) -> str:
-    """Return the title of the coverage: after how many epochs every sampler has shown the whole
-    corpus; or, if one has not, how much of it the sampler that shows the least has.
-    """
+    """Return after how many epochs samplers have shown the corpus, or the least share shown."""
     epochs = counted(report.epochs, "epoch")
     slowest = min(report.samplers, key=lambda row: row.coverage_after)
     if slowest.coverage_after == 1:
@@ -185,9 +175,7 @@ def _coverage_title(report: BalanceReport) -> str:
 
 
 def _merged_lines(report: BalanceReport) -> dict[int, list[str]]:
-    """Merge samplers whose coverage is about the same after every epoch: their lines would cover
-    each other.
-    """
+    """Merge samplers with about the same coverage, whose lines would cover each other."""
     names_of: dict[int, list[str]] = {}
     coverages = np.array([_coverages(row) for row in report.samplers])  # (n_samplers, n_epochs)
     for i, row in enumerate(report.samplers):
@@ -198,9 +186,7 @@ def _merged_lines(report: BalanceReport) -> dict[int, list[str]]:
 
 
 def _coverage(figure: Figure, report: BalanceReport) -> None:
-    """Draw a line for each sampler: the share of the corpus that it has shown after each epoch,
-    with its name at the right end.
-    """
+    """Draw a line per sampler: the share of the corpus shown after each epoch."""
     facts = subtitle(report.corpus, report.tokenizer, counted(report.samples, "sample"))
     style.titled(figure, _coverage_title(report), facts)
     axes = figure.subplots()

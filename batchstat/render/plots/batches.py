@@ -29,9 +29,7 @@ _DISTINCT = 360  # with more rows than this, the lines between samples would cov
 
 
 def batches_picture(comparison: Comparison) -> Picture:
-    """Return the plot with a panel for each of a few strategies, the current setup first. A panel
-    shows the strategy's first batches.
-    """
+    """Return the plot of the first batches of a few strategies, the current setup first."""
     panels = []
     for row in _rows_to_draw(comparison):
         if row.first_batches is not None:  # the current setup may have none to draw
@@ -56,14 +54,11 @@ def _title(comparison: Comparison) -> str:
 
 
 def _rows_to_draw(comparison: Comparison) -> list[StrategyResult]:
-    """Choose the strategies to draw: the current setup, the recommended ones and one that packs.
-    Where these are fewer than `_MOST_PANELS`, other strategies fill the remaining panels.
-    """
+    """Choose the current setup, the recommended ones, one that packs, then others."""
     changes = comparison.changes
     advised = [change.row for change in (changes.fastest, changes.packed) if change is not None]
     packing = [row for row in comparison.strategies if row.packs_rows]
-    # `fixed` pads every row to max_length: it is drawn only where it is the current or the best
-    # setup.
+    # `fixed` pads every row to max_length: only as the current or the best setup.
     others = [row for row in comparison.strategies if row.name != "fixed" and not row.packs_rows]
     candidates = (comparison.current, comparison.best, *advised, *packing[:1], *others)
     longest = comparison.current.request.settings.max_length
@@ -71,8 +66,7 @@ def _rows_to_draw(comparison: Comparison) -> list[StrategyResult]:
     for row in candidates:
         if row in rows or row.first_batches is None or comparison.current.first_batches is None:
             continue
-        # Batches of padding-free are one row each, far wider than the scale of the current setup.
-        # The width of a plan without batches is 0.
+        # Batches of padding-free are far wider. Without batches the width is 0.
         if row is comparison.current or int(row.first_batches.widths.max(initial=0)) <= longest:
             rows.append(row)
     # The current setup stays first, also where it packs; other strategies that pack come last.
@@ -82,14 +76,10 @@ def _rows_to_draw(comparison: Comparison) -> list[StrategyResult]:
 def draw_batches(
     figure: Figure, panels: Sequence[tuple[str, BatchPlan]], title: str, subtitle: str
 ) -> None:
-    """Draw the batches of each panel's strategy below its title, the panels below each other, on
-    the same scale.
-    """
+    """Draw the batches of the panels below each other, on the same scale."""
     style.titled(figure, title, subtitle)
     all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    # Rows side by side in each panel, so that several batches of every plan are seen. The first one
-    # is the current setup's. `row_offsets` has one more element than there are rows. Each 1 is for
-    # a plan without batches.
+    # Rows in each panel, so that several batches of every plan are seen; 1 without batches.
     rows_of_plans = [len(plan.row_offsets) - 1 for _, plan in panels]
     rows_per_batch = [
         max(1, n) / max(1, len(plan)) for n, (_, plan) in zip(rows_of_plans, panels, strict=True)
@@ -124,8 +114,7 @@ def draw_batches(
 
 
 def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
-    """Draw a plan's first batches from left to right, up to `rows_shown` rows. Each row is a column
-    of width 1: orange up to the width of its batch, and blue in front up to its real tokens.
+    """Draw the first batches, a column of width 1 per row, up to its width and in front its tokens.
     Return the height of the tallest column, in tokens.
     """
     real_per_row = sums(plan.lengths, plan.row_offsets)

@@ -31,13 +31,10 @@ def bucket_plots(report: BucketReport) -> dict[str, Picture]:
 
 
 def _title(report: BucketReport) -> str:
-    """Return the title: the number of buckets, and their padding or cost; next to it the padding of
-    a single bucket, to compare with.
-    """
+    """Return the title: the padding or cost of the buckets, beside that of a single one."""
     chosen = report.chosen
     words = counted(len(chosen.edges), "bucket")
-    # A cost other than tokens ("linear") has no padding: it is shown relative to that of unpadded
-    # samples.
+    # A cost other than tokens ("linear") is relative to that of unpadded samples.
     if report.cost != "linear":
         return f"{words}: {report.cost} cost {chosen.cost:.2f}x of what the samples need unpadded"
     words += " pads" if len(chosen.edges) == 1 else " pad"
@@ -50,9 +47,7 @@ def _title(report: BucketReport) -> str:
 
 
 def _buckets(figure: Figure, report: BucketReport) -> None:
-    """Draw the lengths with the edges of the buckets, and below them the padding for each number of
-    buckets.
-    """
+    """Draw the lengths with the edges, and below the padding by the number of buckets."""
     samples = counted(report.samples, "sample")
     multiple = report.basis.pad_to_multiple_of
     facts = [f"edges are multiples of {multiple}"] if multiple > 1 else []
@@ -64,9 +59,7 @@ def _buckets(figure: Figure, report: BucketReport) -> None:
 
 
 def _histogram(axes: Axes, report: BucketReport) -> None:
-    """Draw the lengths as bars, on a background with a stripe for each bucket: the more padding the
-    bucket has, the darker the stripe.
-    """
+    """Draw the lengths on stripes, the darker the more padding a bucket has."""
     bins = length_bins(report.lengths)
     edges = [bucket.edge for bucket in report.buckets]  # the longest length of each bucket
     # The axis holds all bars, and ends at least one token above the last edge.
@@ -80,8 +73,7 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
     padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
     # Scales a padding ratio to a number from 0, for white, to 1, for the strongest colour.
     strength = Normalize(0, max(*padding, _DARKEST))
-    # x of the left end of the first bucket, then of the right end of each. Edges are inclusive: a
-    # bucket ends where the length after its edge begins.
+    # x of the left end, then of the right end of each bucket: its edge is inclusive.
     borders = [float(position(length)) for length in (left_end, *(edge + 1 for edge in edges))]
     for left, right, ratio in zip(borders[:-1], borders[1:], padding, strict=True):
         axes.axvspan(left, right, color=_COLOURS(strength(ratio)), linewidth=0, zorder=0)
@@ -90,9 +82,7 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
 
 
 def _labels(axes: Axes, borders: list[float], edges: list[int], padding: list[float]) -> None:
-    """Write two lines of numbers above the chart where there is room: the padding of each bucket
-    above its middle, and its edge above its right border.
-    """
+    """Write the padding of each bucket above its middle, and its edge, where there is room."""
     # All x and y are shares of the chart: y above 1 is above it, x below 0 left of it.
     border_xs = style.shares_of_axis(axes, borders)
     middles = [(left + right) / 2 for left, right in pairwise(border_xs)]
@@ -103,17 +93,14 @@ def _labels(axes: Axes, borders: list[float], edges: list[int], padding: list[fl
     for middle, ratio in compress(zip(middles, padding, strict=True), has_room):
         style.note(axes, middle, 1.075, percent(ratio), ha="center", color=style.INK, **look)
     right_xs = border_xs[1:]
-    # `which_have_room` keeps the labels that come first. Reversed, so that the longest length is
-    # always named; the second [::-1] brings the answers into the sequence of the edges.
+    # `which_have_room` keeps the first: reversed, so that the longest length is named.
     has_room = which_have_room(right_xs[::-1], _LABEL_WIDTH)[::-1]
     for x, edge in compress(zip(right_xs, edges, strict=True), has_room):
         style.note(axes, x, 1.02, f"{edge:,}", ha="center", **look)
 
 
 def _numbers(axes: Axes, report: BucketReport) -> None:
-    """Draw the padding, or the cost, for each number of buckets: a line of dots for optimal edges,
-    and grey lines for other rules.
-    """
+    """Draw the padding or cost by the number of buckets: dots if optimal, grey for other rules."""
     is_linear = report.cost == "linear"  # a cost of tokens, which is shown as padding
     highest = 0.01  # an axis needs a height where nothing is padded, too
     # `found` has, for each rule that finds edges, its edges for each number of buckets.

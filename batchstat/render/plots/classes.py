@@ -34,8 +34,7 @@ def class_plots(profile: Profile) -> dict[str, Picture]:
     """Return the plot `lengths_by_class`; none for a corpus without labels."""
     if profile.labels is None:
         return {}
-    # By its place on the y axis: the class that is shown there. Classes come sorted by their number
-    # of samples, the largest first, as `row_places` expects rows.
+    # The class by its place on the y axis, the largest first, as `row_places` expects.
     places = style.row_places(len(profile.classes))
     class_at = {place: profile.classes[i] for place, i in places.items()}
     height = 1.65 + 0.3 * (max(class_at) + 1)
@@ -43,9 +42,7 @@ def class_plots(profile: Profile) -> dict[str, Picture]:
 
 
 def _title(profile: Profile) -> str:
-    """Return the title: how unequal the sizes of the classes are, and how their mean lengths
-    differ.
-    """
+    """Return the title: how unequal the sizes of the classes are, and their mean lengths."""
     # Without the samples that have no label.
     classes = [each for each in profile.classes if each.label is not None]
     if len(classes) < 2:
@@ -71,9 +68,7 @@ def _title(profile: Profile) -> str:
 
 
 def _classes(figure: Figure, profile: Profile, class_at: dict[float, ClassCount]) -> None:
-    """Draw a row for each class that is shown: a box of its lengths, and a bar of its number of
-    samples. `class_at` has the class of a row by its place on the y axis.
-    """
+    """Draw a box of lengths and a bar of samples per class; `class_at` has these by y."""
     sizes = counted(len(profile), "sample"), counted(len(profile.classes), "class", "classes")
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, *sizes))
     box_axes, count_axes = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.25))
@@ -90,9 +85,7 @@ def _classes(figure: Figure, profile: Profile, class_at: dict[float, ClassCount]
 
 
 def _boxes(axes: Axes, stats_at: dict[float, LengthStats]) -> None:
-    """Draw a box of the lengths of each class: p25 to p75, with whiskers from p1 to p99.
-    `stats_at` has the lengths of a class by its place on the y axis.
-    """
+    """Draw boxes from p25 to p75 with whiskers from p1 to p99; `stats_at` has lengths by y."""
     low = min(stats.percentile(_BOX_PERCENTILES["whislo"]) for stats in stats_at.values())
     high = max(stats.percentile(_BOX_PERCENTILES["whishi"]) for stats in stats_at.values())
     ends = low / 1.1, high * 1.1  # of a log axis, where equal space is an equal factor

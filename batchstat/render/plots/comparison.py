@@ -20,9 +20,7 @@ _LABEL_WIDTH = 40  # characters of a line of the name of a strategy
 
 
 def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return the plots `padding`, `batches`, `tradeoff` and `read_ahead`. Strategies with the most
-    compute come first.
-    """
+    """Return the plots of a comparison, strategies with the most compute first."""
     rows = sorted(comparison.strategies, key=lambda row: -row.counts.compute)
     # The most lines that a label has beyond its first.
     extra_lines = max(_wrapped(row.label).count("\n") for row in rows)
@@ -37,9 +35,7 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
 
 
 def padding_sentence(comparison: Comparison) -> str:
-    """Return the result of a comparison in a sentence: what share of its compute the current setup
-    spends on padding, and what share the best strategy does.
-    """
+    """Return what share of compute the current setup and the best strategy spend on padding."""
     # Without any strategy that fits the budget, `comparison.best` is the current setup.
     current, best = comparison.current, comparison.best
     start = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
@@ -52,9 +48,7 @@ def padding_sentence(comparison: Comparison) -> str:
 
 
 def speed_up_words(comparison: Comparison, row: StrategyResult) -> str:
-    """Return how much faster or slower than the current setup a row is, in words, such as "1.32x
-    faster (estimate)".
-    """
+    """Return a speed-up in words, such as "1.32x faster (estimate)"."""
     speed_up = comparison.speed_up(row)
     if 0.995 <= speed_up < 1.005:  # in two decimals 1.00x
         return f"same {subtitles.compared_quantity(comparison)}"
@@ -63,14 +57,11 @@ def speed_up_words(comparison: Comparison, row: StrategyResult) -> str:
 
 
 def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:
-    """Draw a bar for each of `rows`: its real tokens, its padding and what it loses, with a band
-    behind the recommended row.
-    """
+    """Draw a bar per row: real tokens, padding and losses, with a band behind the best."""
     style.titled(figure, padding_sentence(comparison), subtitles.of_comparison(comparison))
     axes = figure.subplots()
     bar_lengths = [_bar_length(row) for row in rows]
-    # A bar that is far longer than the others is cut off at the end of the axis. The bar of the
-    # current setup never is, nor the shortest one.
+    # A far longer bar is cut off, but never that of the current setup, nor the shortest.
     longest_needed = max(_bar_length(comparison.current), min(bar_lengths))
     axis_end = style.end_of_axis(bar_lengths, least=longest_needed)
     for place, row in enumerate(rows):
@@ -79,8 +70,7 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     # The band, if any row fits the budget.
     if comparison.changes.best is not None:
         place = rows.index(comparison.changes.best)
-        # Three times as wide as the chart, from -1 to 2 of its width: also behind the names to the
-        # left and the numbers to the right.
+        # From -1 to 2 of its width: also behind the names and the numbers beside it.
         band = axes.axhspan(place - 0.46, place + 0.46, -1, 2, color=style.BAND, clip_on=False)
         band.set_zorder(-1)
         # It reaches beyond the axes, and the layout would make room for it.
@@ -135,9 +125,7 @@ def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bo
 
 
 def _write_beside_bar(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
-    """Write a row's name to the left of its bar, with notes below it, and to the right its padding
-    and its speed-up.
-    """
+    """Write a row's name to the left of its bar, its padding and speed-up to the right."""
     is_best, is_current = row is comparison.changes.best, row is comparison.current
     notes = subtitles.marks(comparison, row)
     notes += ["needs varlen attention"] if row.packs_rows else []
@@ -167,9 +155,7 @@ def _write_beside_bar(axes: Axes, place: int, row: StrategyResult, comparison: C
 
 
 def _wrapped(spec: str) -> str:
-    """Return a strategy in lines, broken where one would be longer than `_LABEL_WIDTH`: after its
-    name, or between its parameters.
-    """
+    """Return a strategy in lines of `_LABEL_WIDTH`, broken between its parameters."""
     lines = [""]
     # Parts end with a colon or a comma: "bucketed:", "read_ahead=5000,", and so on.
     for part in re.split(r"(?<=[:,])", one_line(spec, 160)):

@@ -89,8 +89,8 @@ def _line(dot: tuple[float, float], box: Box) -> list[Box]:
 def label_dots(
     figure: Figure, axes: Axes, dots: Sequence[tuple[float, float]], texts: Sequence[str]
 ) -> None:
-    """Write a text beside each dot of a chart, so that no text covers another one or a dot. A text
-    far from its dot is joined to it by a thin line. The limits of the axes must be set before.
+    """Write a text beside each dot of a chart, far ones with a thin line, so that no text covers
+    another one or a dot. The limits of the axes must be set before.
     """
     # Positions in points are final only after a drawing: the constrained layout moves the axes.
     figure.draw_without_rendering()
@@ -109,8 +109,7 @@ def label_dots(
     boxes = place_labels(centers, sizes, room)
     # `dot` is in the units of the axes; (x, y) is the same place in points.
     for text, dot, (x, y), box in zip(texts, dots, centers, boxes, strict=True):
-        # Distances from the dot to its label: `across` is 0 if the label is above or below the dot,
-        # `up` is 0 if it is beside it.
+        # From the dot to its label: `across` is 0 above or below it, `up` beside it.
         across = max(box.left - x, x - box.right, 0)
         up = max(box.bottom - y, y - box.top, 0)
         axes.annotate(

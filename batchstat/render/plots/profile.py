@@ -35,9 +35,7 @@ def profile_plots(profile: Profile) -> dict[str, Picture]:
 
 
 def length_bins(stats: LengthStats) -> Histogram:
-    """Return the histogram to draw. Where the range of lengths is narrow, bars are equally wide on
-    a linear axis; else about equally wide on a log axis.
-    """
+    """Return the histogram: bars equally wide where the range is narrow, else on a log axis."""
     low, high = stats.min, stats.max
     if style.is_narrow(low, high):
         bar_width = (high - low) // _BARS + 1  # so that at most `_BARS` bars hold all lengths
@@ -45,8 +43,7 @@ def length_bins(stats: LengthStats) -> Histogram:
     # Fewer bars where p5 is short: there, edges rounded to whole lengths would be uneven.
     per_octave = 4 if stats.percentile(50) >= _EVEN_FROM else 2
     octave_edges = log_edges(low, high, per_octave=per_octave)
-    # Only the bars that hold lengths: from the last edge at or below the shortest one, to the first
-    # edge above the longest one.
+    # Only bars that hold lengths: the last edge at or below the shortest, to above the longest.
     first = max(i for i, edge in enumerate(octave_edges) if edge <= low)
     last = min(i for i, edge in enumerate(octave_edges) if edge > high)
     return stats.histogram(octave_edges[first : last + 1])
@@ -89,9 +86,7 @@ def _shown_max_length(profile: Profile) -> int:
 
 
 def _lengths(figure: Figure, profile: Profile) -> None:
-    """Draw the histogram of the lengths, with lines at percentiles, and below the axis what each
-    `max_length` truncates.
-    """
+    """Draw the histogram with percentiles, and below what each `max_length` truncates."""
     stats, bins = profile.stats, length_bins(profile.stats)
     facts = f"{counted(len(profile), 'sample')} · {counted(stats.sum, 'token')}"
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, facts))
@@ -115,9 +110,7 @@ def _left_of(axes: Axes, y: float, words: str) -> None:
 
 
 def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -> None:
-    """Mark percentiles by dashed lines, with their labels above the chart. A label that would cover
-    another one stands a line higher.
-    """
+    """Mark percentiles by dashed lines; a label that would cover another stands higher."""
     # Percentiles at the same length share a label.
     names_at: dict[int, list[str]] = {}
     for thousandths, name in _PERCENTILES:
@@ -148,9 +141,7 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
 
 
 def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> None:
-    """Write below the axis, for each `max_length` that was tried, the share of samples that it
-    truncates, and mark the suggested one.
-    """
+    """Write the share that each `max_length` truncates, and mark the suggested one."""
     suggested = _shown_max_length(profile)
     x_of = {each: float(position(each.max_length)) for each in profile.truncation}
     # Only candidates within the axis are written.
@@ -174,9 +165,7 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
 
 
 def _mark_suggested(axes: Axes, max_length: int, x: float, word: str) -> None:
-    """Draw a line at `x` for the suggested `max_length`, or the `word` that it is instead, with its
-    label on the side with room.
-    """
+    """Draw a line at the suggested `max_length`, or at the `word` that it is instead."""
     # x in tokens, y from 0 at the bottom to 1 at the top.
     x_in_data = axes.get_xaxis_transform()
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.6, "zorder": 0.5}

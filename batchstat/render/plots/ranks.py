@@ -28,9 +28,7 @@ def rank_plots(comparison: Comparison) -> dict[str, Picture]:
 
 
 def _ranks(figure: Figure, comparison: Comparison) -> None:
-    """Draw, for the current setup and the best strategy, the tokens of the slowest and of the mean
-    rank in each step: what lies between is the time that ranks wait.
-    """
+    """Draw the slowest and the mean rank in each step: between them is what ranks wait."""
     # A chart for each of these; the current setup may be the best.
     current, best = comparison.current, comparison.best
     rows = [current] if best is current else [current, best]
@@ -65,11 +63,8 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
 
 
 def _steps(axes: Axes, row: StrategyResult, timeline: Timeline) -> None:
-    """Draw one row's steps: the mean rank as an area, the slowest rank as a line above it, and
-    between them the wait.
-    """
-    # `edges` are the first steps of the points. A step has its number in its middle, so it begins
-    # half a step before.
+    """Draw one row's steps: the mean rank as an area, the slowest as a line above it."""
+    # `edges` are the first steps of points: a step begins half a step before its number.
     slowest, mean, borders = timeline.slowest, timeline.mean, timeline.edges - 0.5
     axes.stairs(slowest, borders, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
     axes.stairs(mean, borders, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")

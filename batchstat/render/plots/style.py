@@ -1,6 +1,4 @@
-"""Common style of plots: size, colours, titles, axes. Colours are Okabe and Ito's, and differ in
-lightness too.
-"""
+"""Common style of plots; colours are Okabe and Ito's, which differ in lightness too."""
 
 import io
 import textwrap
@@ -93,13 +91,10 @@ class Picture:
         return self.encoded("png")
 
     def encoded(self, plot_format: str) -> bytes:
-        """Return the plot as the bytes of a file in `png`, `svg` or `pdf`. The same plot gives the
-        same bytes, since no date is written.
-        """
+        """Return the bytes of a `png`, `svg` or `pdf`: always the same, without a date."""
         file = io.BytesIO()
         with warnings.catch_warnings(), matplotlib.style.context(_STYLE, after_reset=True):
-            # A name in a writing system that the font lacks is drawn as boxes, with a warning about
-            # what the user cannot fix.
+            # A name that the font lacks is drawn as boxes, with a warning nobody can act on.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             self.figure().savefig(
                 file, format=plot_format, dpi=150, metadata=_METADATA[plot_format]
@@ -108,9 +103,7 @@ class Picture:
 
 
 def titled(figure: Figure, title: str, subtitle: str) -> None:
-    """Write `title`, which states the plot's result, in bold at the top left, and `subtitle` below
-    it in grey. Both are wrapped to the width of the figure; the charts get the space below.
-    """
+    """Write the result as `title` at the top left, `subtitle` below it in grey, both wrapped."""
     width, height = figure.get_size_inches()
     # Distance from the upper edge to the next of the two texts, in inches.
     top = 0.09
@@ -133,15 +126,12 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
         ).set_in_layout(False)
         # The height of its lines, and a gap.
         top += (wrapped.count("\n") + 1) * size * _LINE + 0.04
-    # The layout ignores the two texts. So it is told to keep the charts below them, in a rectangle:
-    # left, bottom, width and height, as shares of the figure.
+    # The layout ignores texts: left, bottom, width and height keep the charts below them.
     figure.set_layout_engine("constrained", rect=(0.005, 0, 0.99, 1 - (top + 0.06) / height))
 
 
 def key(axes: Axes, columns: int = 5, **more: Any) -> None:
-    """Put the chart's legend above it, at its left end; `more` are arguments of matplotlib's
-    `legend`.
-    """
+    """Put the legend above the chart, at its left end, with `more` arguments of `legend`."""
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -183,9 +173,7 @@ def row_places(number: int) -> dict[float, int]:
 
 
 def row_axis(axes: Axes, names: Mapping[float, str]) -> None:
-    """Label the y axis with the names of rows. `names` has them by their places; place 0 is at the
-    top.
-    """
+    """Label the y axis with the names of rows, by their places; place 0 is at the top."""
     axes.set_yticks(list(names), list(names.values()))
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.set_ylim(max(names) + 0.6, -0.6)

@@ -20,9 +20,7 @@ def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *fact
 
 
 def of_comparison(comparison: Comparison) -> str:
-    """Return the subtitle of the plots of a comparison: the corpus, and the settings that all rows
-    share.
-    """
+    """Return the subtitle of a comparison: the corpus, and the settings of all rows."""
     # `subsample` is None where the whole corpus was compared.
     basis, subsample = comparison.basis, comparison.subsample
     samples = counted(comparison.samples, "sample")
@@ -41,16 +39,12 @@ def compared_quantity(comparison: Comparison) -> str:
 
 
 def estimate_note(comparison: Comparison) -> str:
-    """Return the note that follows a speed-up: that it is an estimate; empty if it was calculated
-    from a calibrated device's times.
-    """
+    """Return the note that a speed-up is an estimate; empty if times were measured."""
     return "" if comparison.is_timed else " (estimate)"
 
 
 def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
-    """Return the notes beside a row's name: whether it is the current setup, and whether it is the
-    best.
-    """
+    """Return the notes beside a row: whether it is the current setup, or the best."""
     current_mark = ["current"] if row is comparison.current else []
     return current_mark + (["best"] if row is comparison.changes.best else [])
 

@@ -22,9 +22,7 @@ _ABOUT_AS_RANDOM = 0.2
 
 
 def _title(comparison: Comparison) -> str:
-    """Return the title of the trade-off: how much faster the best strategy is than the current
-    setup, and whether its batches are as random.
-    """
+    """Return how much faster the best strategy is, and whether its batches are as random."""
     if comparison.changes.best is None:
         return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
     current, best = comparison.current, comparison.best
@@ -41,9 +39,8 @@ def _title(comparison: Comparison) -> str:
 
 
 def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
-    """Draw a dot for each strategy: to the right its length homogeneity, upwards its compute
-    relative to the current setup. A strategy with far more compute than the others is a triangle at
-    the upper edge, and its label says how much it takes.
+    """Draw a dot per strategy: length homogeneity to the right, relative compute upwards. Far more
+    compute is a triangle at the upper edge, with its number.
     """
     style.titled(figure, _title(comparison), subtitles.of_comparison(comparison))
     axes = figure.subplots()
@@ -98,9 +95,7 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
 def _merged_dots(
     dots: list[tuple[float, float]], texts: list[str], space: float
 ) -> tuple[list[tuple[float, float]], list[str]]:
-    """Merge dots that are too close to be told apart: the first of them stays, and its label names
-    them all.
-    """
+    """Merge dots that are too close to be told apart under one label."""
     # Dots that are closer than both distances are merged: 1 % and 3 % of the axes.
     across, up = 0.012, 0.03 * space
     # By the position of a dot that stays: the labels of the dots that are near it.
@@ -118,18 +113,14 @@ _TICK_WIDTH = 0.06  # space for the label of a tick, as a share of the axis
 
 
 def read_ahead_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return the plot `read_ahead`: the padding for each value of it. There is no plot if no value
-    leaves a batch.
-    """
+    """Return the plot `read_ahead` of padding; none if no value leaves a batch."""
     if (sweep := comparison.sweep) is None:
         return {}
     return {"read_ahead": Picture(lambda figure: _read_ahead(figure, comparison, sweep), 4.9)}
 
 
 def _sweep_title(sweep: Sweep) -> str:
-    """Return the title of the plot: the recommended `read_ahead` and its padding, and where
-    another one pads less, also the least padding of any.
-    """
+    """Return the recommended `read_ahead` and its padding, with the least of any."""
     # `recommended` is enough; `best` pads least, which may need a much larger `read_ahead`.
     chosen, best, name = sweep.recommended, sweep.best, one_line(sweep.spec, 40)
     if len({point.padding_ratio for point in sweep.points}) == 1:
@@ -146,9 +137,7 @@ def _sweep_title(sweep: Sweep) -> str:
 
 
 def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
-    """Draw the padding for each `read_ahead`, and below it the length homogeneity where there is
-    one: the recommended value is a line through both.
-    """
+    """Draw padding by `read_ahead`, and below it the length homogeneity if known."""
     style.titled(figure, _sweep_title(sweep), subtitles.of_comparison(comparison))
     read_aheads = [point.read_ahead for point in sweep.points]
     padding = [point.padding_ratio for point in sweep.points]
@@ -181,9 +170,7 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
 
 
 def _mark(axes: Axes, sweep: Sweep) -> None:
-    """Mark the recommended `read_ahead` by a diamond, with a label at the top of the chart, on the
-    side that has room.
-    """
+    """Mark the recommended `read_ahead`, with a label on the side that has room."""
     x, y = sweep.recommended.read_ahead, sweep.recommended.padding_ratio
     axes.plot(x, y, "D", color=style.INK, markersize=7, clip_on=False, zorder=4)
     # In the right half of the tried values, there is more room on the left.
@@ -200,9 +187,7 @@ def _mark(axes: Axes, sweep: Sweep) -> None:
 
 
 def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
-    """Label the x axis with the values of `read_ahead`: always the largest, and of the others those
-    that have room.
-    """
+    """Label the values of `read_ahead`: the largest, and those that have room."""
     # A single value would be an axis without width, which matplotlib warns of.
     if len(read_aheads) == 1:
         axes.set_xlim(read_aheads[0] / 2, read_aheads[0] * 2)

@@ -132,9 +132,7 @@ def recipe(
 
 
 def _lines_of(origin: Origin) -> list[str]:
-    """Return the comment on where the strategy comes from, and on what it means for the learning
-    rate, as lines of at most 100 characters with the `# ` before each.
-    """
+    """Return the comment on the strategy and the learning rate, as lines of 100 characters."""
     hint = origin.hint
     text = f"Recommended by {literal(origin.path)}."
     if hint.batch_ratio != 1:
@@ -169,9 +167,8 @@ def workflow(record: str = "") -> str:
 
 
 def _requirement() -> str:
-    """Return what pip installs elsewhere to get this batchstat: its repository, at the commit that
-    is installed here; or, where it came from elsewhere, at its version. `git+ADDRESS`, for the
-    reader to complete, where the address of the repository is not known.
+    """Return what pip installs elsewhere to get this batchstat: its commit or its version, or
+    `git+ADDRESS`, for the reader to complete, where no address is known.
     """
     try:
         installed = distribution("batchstat")
@@ -188,12 +185,9 @@ def _requirement() -> str:
 
 
 def refusal(framework: str, request: RowRequest) -> str | None:
-    """Return why the lines cannot represent the batches of a strategy, as a message with the
-    remedy; None if they can. They give only record numbers, a list for each batch.
-    """
+    """Return why record numbers cannot represent the batches, with the remedy; None if they can."""
     why, strategy, basis = "", request.strategy, request.settings
-    # Outside of `FROM_ONE_PLAN` each rank has a plan of its own, and with `uneven` some ranks run a
-    # step more: ranks may have different numbers of steps, and then a loop over a loader hangs.
+    # Ranks with plans of their own, or `uneven`, differ in steps: a loop over a loader hangs.
     may_differ = basis.remainder == "uneven" or basis.distribute not in FROM_ONE_PLAN
     if basis.overflow == "split" or strategy.cuts_samples:
         why = "splits samples, which needs starts and stops"

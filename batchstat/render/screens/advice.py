@@ -33,9 +33,7 @@ class Advisor:
     saved: SavedTime | None = None  # of the first change, by the times of a recorded run
 
     def lines(self) -> Iterator[RenderableType]:
-        """Yield the result in a sentence, then the recommended change (`star`) and the fastest one,
-        each with its trade-off and a line to paste, then what packing would give.
-        """
+        """Yield the result, the star and the fastest change with a line to paste, then packing."""
         changes = self.changes
         yield Line("result", self._result())
         if self.saved is not None and self.saved.share < LEAST_SAVED:
@@ -65,19 +63,14 @@ class Advisor:
             yield Line("packing", f"{change_name}: {gain}, if attention keeps samples apart")
 
     def speed_up(self, change: Change) -> str:
-        """Return how many times faster a change is, such as "1.32x", with its uncertainty where
-        times were measured: "1.32x ±0.04".
-        """
+        """Return how many times faster it is, with its uncertainty if timed: "1.32x ±0.04"."""
         residual = self.device.time_residual if self.device and self.device.is_timed else None
-        # A speed-up is a ratio of two times. Each is off by the residual, so their ratio by √2 of
-        # it.
+        # A ratio of two times, each off by the residual, is off by √2 of it.
         interval = "" if residual is None else f" ±{change.speed_up * residual * 2**0.5:.2f}"
         return f"{change.speed_up:.2f}x{interval}"
 
     def _smaller_batches(self, change: Change) -> str:
-        """Return what smaller batches of a regrouped step may cost, where no calibration says what
-        a batch takes whatever it holds, as the end of a list; empty where they hardly shrink.
-        """
+        """Return what smaller batches may cost, where no calibration says what each takes."""
         mean, before = (row.counts.mean_batch_tokens for row in (change.row, change.current))
         is_timed = self.device is not None and self.device.is_timed
         if is_timed or not change.is_regrouped or mean >= _MUCH_SMALLER * before:
@@ -104,9 +97,7 @@ class Advisor:
             )
 
     def _result(self) -> str:
-        """Return the result in a sentence: the recommended change; that the current setup is best;
-        or that nothing fits, with the setting that would make it fit.
-        """
+        """Return the result in a sentence: the change, that none helps, or what would fit."""
         changes, current = self.changes, self.changes.current
         if not current.counts.steps:
             return "No optimizer step is taken: nothing is trained that could be faster."
@@ -134,12 +125,9 @@ class Advisor:
         )
 
     def _compared(self, star: Change) -> str:
-        """Return the sentence on the first change: how much faster it is than the current
-        setup, and what it pads, repeats, or makes fit.
-        """
+        """Return how much faster the first change is, and what it pads, repeats or makes fit."""
         row, current = star.row, star.current
-        # The end of the sentence: the reason why the change is faster, then what it repeats less,
-        # then that the current setup does not fit.
+        # The end of the sentence: why it is faster, what it repeats less, what does not fit.
         before, after = (percent(each.counts.padding_ratio) for each in (current, row))
         reasons = f"{after} padding" + (f" instead of {before}" if before != after else "")
         # Where the change pads a larger share, padding is no reason: it computes fewer tokens.
@@ -180,9 +168,7 @@ class Advisor:
         return f"tokens_per_batch={self.basis.tokens_per_batch:,}"
 
     def _to_fit(self) -> str:
-        """Return what to change so that batches fit the device, as the end of a sentence on what
-        does not fit.
-        """
+        """Return, as the end of a sentence, what to change so that batches fit the device."""
         fitting = None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
         # How much fits is not known.
         if fitting is None:
@@ -196,9 +182,7 @@ class Advisor:
         return f": set --tokens-per-batch {fitting} to fit all of them"
 
     def _ruled_out(self) -> str:
-        """Return a sentence on the row with the least compute, if it may not be recommended: why
-        that is. Empty if there is no such row.
-        """
+        """Return why the row with the least compute may not be recommended; or nothing."""
         row = self.changes.ruled_out
         if row is None or keeps_batches(self.changes.current):
             return ""
@@ -232,9 +216,7 @@ def _in_loader(change: Change) -> str:
 
 
 def _trade_off(change: Change) -> str:
-    """Return what a change does to the training, in words: steps and batch size, learning rate,
-    shuffling, the largest batch, losses, and attention. Only what changes is named.
-    """
+    """Return what a change does to the training, in words; only what changes is named."""
     row, current = change.row, change.current
     words = [*_steps_and_batch_size(change)]
     learning_rate = change.learning_rate

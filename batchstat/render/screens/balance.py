@@ -31,18 +31,14 @@ def balance_screen(
 
 
 def balance_facts(report: BalanceReport, with_defaults: bool = True) -> list[RenderableType]:
-    """Return the lines above the table: what all its rows share. `with_defaults` also shows the
-    main settings that are at their defaults.
-    """
+    """Return the lines on what all rows share, `with_defaults` also on the main settings."""
     basis = Line("basis", basis_line(report.basis, with_defaults))
     device = device_lines(report.device, report.basis)
     return [basis, *device, Line("classes", _classes_line(report))]
 
 
 def sampler_table(report: BalanceReport) -> Fitting:
-    """Return the table of the samplers: what each draws and computes, how much of the corpus is
-    seen, and how often a sample of each class is drawn. The recommended one has a star.
-    """
+    """Return the table of the samplers: what each draws, computes and shows. A star is the best."""
     recommended = report.recommended
     device_cells = device_columns([sampler.row for sampler in report.samplers], report.device)
     classes = report.samplers[0].classes  # the same for all samplers
@@ -89,9 +85,7 @@ def sampler_table(report: BalanceReport) -> Fitting:
 
 
 def _classes_line(report: BalanceReport) -> str:
-    """Return the line on the classes: how many there are, how unequal, and which samples have no or
-    several labels.
-    """
+    """Return the line on the classes: how many, how unequal, and samples with no or many labels."""
     class_count = len(report.samplers[0].classes)  # as many for all samplers
     words = [counted(class_count, "class", "classes")]
     if class_count > 1:
@@ -130,9 +124,7 @@ def recommendation(
 
 
 def _cost(row: SamplerResult, report: BalanceReport) -> str:
-    """Return what a sampler that balances the classes costs: its compute, and how much of the
-    corpus is seen.
-    """
+    """Return what a sampler costs: its compute, and how much of the corpus is seen."""
     compute = row.relative_compute
     # Without a batch of `none`, there is no compute to compare with.
     cost = "none has no batch to compare with"

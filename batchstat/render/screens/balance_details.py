@@ -16,9 +16,7 @@ _APART = 0.1  # a class homogeneity above this is worth a line: batches separate
 
 
 def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
-    """Yield the tables that `--details` adds: what samplers draw, the batches of that, the samples
-    of each class, and what the ranks get.
-    """
+    """Yield the tables of `--details`: draws, their batches, classes and ranks."""
     # The samples of all samplers are batched by the same strategy.
     strategy = one_line(report.samplers[0].row.label)
     how_drawn = "by the sampler, before truncation, batching and distribution"
@@ -38,9 +36,7 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
 
 
 def _separating_samplers(report: BalanceReport) -> Iterator[RenderableType]:
-    """Yield a line on the samplers in whose batches the classes are separated, as batching by
-    length does where the classes differ in length; none if that is so for no sampler.
-    """
+    """Yield a line on samplers in whose batches classes of other lengths are separated."""
     separating = [
         f"{one_line(sampler.spec)} {mixing.homogeneity:.2f}"
         for sampler in report.samplers
@@ -103,9 +99,7 @@ def by_size(report: BalanceReport) -> list[int]:
 
 
 def _classes(report: BalanceReport) -> Rows:
-    """Return the table of the largest classes, a column for each: its samples in the corpus, then
-    what each sampler draws of it, with the share of all.
-    """
+    """Return the table of the largest classes: their samples, and what samplers draw of them."""
     corpus_classes, largest = report.samplers[0].classes, by_size(report)[:_MOST_CLASSES]
     rows = Rows("sampler", *(class_name(corpus_classes[i].label, 24) for i in largest))
     # `total` is the samples of all classes: of the corpus first, then of what a sampler draws.
@@ -122,9 +116,7 @@ def _share(count: int, total: int) -> str:
 
 
 def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
-    """Return a row of the table of ranks: its cells by their headings. The first three cells after
-    the name are per rank, as a range over the ranks where they differ.
-    """
+    """Return the cells of a row on ranks: three are per rank, as a range where they differ."""
     coverage = counts.sample_coverage
     samples = [rank.samples for rank in coverage.ranks]
     ratios = [max(rank.classes) / min(rank.classes) for rank in coverage.ranks if min(rank.classes)]

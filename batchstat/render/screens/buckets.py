@@ -43,9 +43,7 @@ def bucket_facts(report: BucketReport) -> list[RenderableType]:
 
 
 def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
-    """Yield the number of buckets with the least time, where that is known, then the result in a
-    sentence, and the strategies to use with their lines to paste.
-    """
+    """Yield the number of buckets with the least time, the result, and lines to paste."""
     if report.times:
         yield Line("time", _fastest(report))
     yield Line("result", _verdict(report))
@@ -55,9 +53,7 @@ def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterat
 
 
 def _row_facts(row: StrategyResult, report: BucketReport) -> str:
-    """Return what to know of the batches of a strategy that uses the edges: shapes, padding,
-    dropped samples, and on a calibrated device the time of an epoch and whether it fits.
-    """
+    """Return what to know of a strategy with these edges: shapes, padding, losses, time."""
     counts = row.counts
     dropped = "no samples dropped"
     if counts.dropped_samples:
@@ -94,9 +90,7 @@ def _basis(report: BucketReport) -> str:
 
 
 def bucket_table(report: BucketReport) -> Table:
-    """Return the table of the buckets of the optimal edges: the lengths that each holds, its
-    samples, its batch size and its padding.
-    """
+    """Return the table of the optimal edges: lengths, samples, batch size and padding."""
     rows = table("lengths", "samples", "share", "batch size", "padding")
     all_samples = sum(bucket.samples for bucket in report.buckets)
     previous_edge = 0
@@ -115,9 +109,7 @@ def bucket_table(report: BucketReport) -> Table:
 
 
 def time_table(report: BucketReport) -> Table:
-    """Return the table of the time by the number of buckets; the number with the least time is
-    bold.
-    """
+    """Return the table of the time by the number of buckets, the fastest bold."""
     rows = table("buckets", "shapes", "batches", "new shapes", f"time{_margin(report)}")
     for time in report.times:
         style = "bold" if time.wanted == report.recommended else ""
@@ -140,9 +132,7 @@ def _seconds(number: float) -> str:
 
 
 def _fastest(report: BucketReport) -> str:
-    """Return the number of buckets with the least time, that time, and whether new shapes take a
-    part of it.
-    """
+    """Return the fastest number of buckets, its time, and whether new shapes take some of it."""
     best = next(each for each in report.times if each.wanted == report.recommended)
     buckets, epochs = counted(best.wanted, "bucket"), counted(report.epochs, "epoch")
     facts = [f"{buckets} with the least time: {_time(best)}{_margin(report)} for {epochs}"]
@@ -156,9 +146,7 @@ def _fastest(report: BucketReport) -> str:
 
 
 def _rules(report: BucketReport) -> Table:
-    """Return the table of what each rule for edges gives, a row for each number of buckets; the
-    requested number is bold.
-    """
+    """Return the table of what each rule gives by number of buckets, the requested one bold."""
     rows = table("buckets", *RULES)
     for number in sorted({*NUMBERS, report.wanted}):
         # The edges of each rule; None where it has none for this number of buckets.
@@ -178,9 +166,7 @@ def _shown(edges: Edges | None, report: BucketReport) -> str:
 
 
 def _verdict(report: BucketReport) -> str:
-    """Return the result in a sentence: the padding with optimal edges, and with the best other
-    rule.
-    """
+    """Return the padding with optimal edges, and with the best other rule."""
     chosen = report.chosen
     others = (report.of(rule, report.wanted) for rule in RULES if rule != "optimal")
     nearest = min((edges for edges in others if edges is not None), key=lambda edges: edges.cost)

@@ -17,9 +17,7 @@ _USUAL_WIDTH = 4_096  # the width that an estimate is shown for
 
 
 def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
-    """Return what `calibrate` prints: the device and the model, the measured batches, the fits of
-    time and memory, and which batches fit.
-    """
+    """Return what `calibrate` prints: device, model, measured batches, fits, what fits."""
     hardware, training = calibration.hardware, setup_words(calibration.setup)
     memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"
     model = calibration.setup.model + (f": {training}" if training else "")
@@ -46,9 +44,7 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
 
 
 def setup_words(setup: Setup) -> str:
-    """Return how a model was trained, in a few words, such as "bfloat16 mixed precision, sdpa
-    attention, adamw".
-    """
+    """Return how a model was trained: "bfloat16 mixed precision, sdpa attention, adamw"."""
     words = []
     # Not of a recorded run or of a user's function, whose training the setup does not describe.
     if setup.is_described:
@@ -60,9 +56,7 @@ def setup_words(setup: Setup) -> str:
 
 
 def _table(calibration: Calibration) -> Rows:
-    """Return the table of the measured batches: what each took, and by how much the fit is off
-    there.
-    """
+    """Return the table of the measured batches, and by how much the fit is off."""
     has_memory = calibration.memory is not None
     columns = ["batch", "tokens", "time", "tokens/s", "fit"]
     rows = Rows(*columns, *(["peak", "fit"] if has_memory else []))
@@ -94,9 +88,7 @@ def _time(fit: TimeFit) -> str:
 
 
 def _range(calibration: Calibration) -> Iterator[Line]:
-    """Yield the lines on which batches the calibration holds for, and which ones fit into
-    memory.
-    """
+    """Yield the lines on which batches it holds for, and which fit into memory."""
     if not calibration.is_estimate:
         measured = f"{batches(len(calibration.points))} measured"
         if too_large := calibration.too_large:

@@ -16,9 +16,7 @@ _STANDINGS = {"pass": "good", "warn": "warn", "fail": "over", "error": "over"}
 
 
 def check_screen(checks: Sequence[Check]) -> RenderableType:
-    """Return what `check` prints: for each check its corpus, its limits and its failures, then the
-    result of all.
-    """
+    """Return what `check` prints: each check, then the result of all."""
     parts: list[RenderableType] = []
     for check in checks:
         parts += [Line("check", one_line(check.name))] if len(checks) > 1 else []
@@ -27,9 +25,7 @@ def check_screen(checks: Sequence[Check]) -> RenderableType:
 
 
 def _check(check: Check) -> Iterator[RenderableType]:
-    """Yield one check: its corpus and settings, the table of its limits, and for each exceeded
-    limit where it is set and what would help. Without an answer, only the reason.
-    """
+    """Yield one check; for each exceeded limit where it is set, and what would help."""
     if check.error is not None:
         yield Line("ERROR", str(check.error), standing=_STANDINGS["error"])
         return

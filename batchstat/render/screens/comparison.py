@@ -37,9 +37,7 @@ def comparison_screen(
 def comparison_advice(
     comparison: Comparison, command: Callable[[Change], str]
 ) -> Iterator[RenderableType]:
-    """Yield the lines on what the current setup and the recommended ones lose, then the lines on
-    what would help; of a single row that fits, only its result and its line to paste.
-    """
+    """Yield what setups lose, then what would help; of a single row only its line."""
     changes = comparison.changes
     advised = (changes.star, changes.fastest, changes.in_loader)
     advised_rows = [each.row for each in advised if each is not None]
@@ -57,9 +55,7 @@ def comparison_advice(
 
 
 def comparison_facts(comparison: Comparison, with_defaults: bool = True) -> Iterator[Line]:
-    """Yield the lines above the table: what all its rows share. `with_defaults` also shows the main
-    settings that are at their defaults.
-    """
+    """Yield the lines on what all rows share, `with_defaults` also on the main settings."""
     # A recorded run has no `order`: its samples are in the sequence in which they were trained.
     order = "in the order of the run" if comparison.run is not None else ""
     yield Line("basis", basis_line(comparison.basis, with_defaults, order))
@@ -86,9 +82,7 @@ def comparison_facts(comparison: Comparison, with_defaults: bool = True) -> Iter
 
 
 def strategy_table(comparison: Comparison) -> Fitting:
-    """Return the table of the rows, with a legend of their signs. Where the terminal is wide
-    enough, a few words on each strategy follow its name.
-    """
+    """Return the table of the rows, with words on each strategy where there is room."""
     return Fitting(_rows(comparison, with_words=True), _rows(comparison, with_words=False))
 
 
@@ -122,10 +116,7 @@ def strategy_columns(
     speed_up: Callable[[StrategyResult], float],
     comparison: Comparison,
 ) -> dict[str, Callable[[StrategyResult], str]]:
-    """Return the columns of the table: by its heading, a function that returns the cell of a row.
-    Some are always there; the others only if they have something to say, such as a number that
-    differs between rows.
-    """
+    """Return the columns that have something to say: by heading, what returns a cell."""
     # In the sequence of the table.
     columns: dict[str, Callable[[StrategyResult], str]] = {}
     columns["padding"] = lambda row: percent(row.counts.padding_ratio)
@@ -161,9 +152,7 @@ def strategy_columns(
 
 
 def weight_range(row: StrategyResult) -> str:
-    """Return how much the trained tokens of a row weigh, from the 5th to the 95th percentile, such
-    as "0.62-1.48"; empty where that is not known.
-    """
+    """Return what trained tokens weigh, p5 to p95, such as "0.62-1.48"; or an empty text."""
     weights = None if row.trained is None else row.trained.weights
     return "" if weights is None else span(weights.p5, weights.p95, ".2f")
 
@@ -190,9 +179,7 @@ _SIGNS = {
 
 
 def _most_important(row: StrategyResult, comparison: Comparison) -> str:
-    """Return what is most important to know of a row, as a key of `_SIGNS`; empty if there is
-    nothing. Each row shows one sign, so the first condition that holds decides.
-    """
+    """Return the key in `_SIGNS` of what is most important to know of a row; or nothing."""
     changes = comparison.changes
     if changes.star is not None and row is changes.star.row:
         return "best"
@@ -227,9 +214,7 @@ def _legend(comparison: Comparison) -> str:
 
 
 def _more(comparison: Comparison, details: bool) -> str:
-    """Return the last line of the screen: what the speed-ups are measured by, and the flags that
-    show more.
-    """
+    """Return the last line: what speed-ups are measured by, and flags that show more."""
     by = "total tokens" if comparison.model is None else "the model"
     flags = [] if details else ["--details"]
     flags += ["--all"] if comparison.not_shown else []

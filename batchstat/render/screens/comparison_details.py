@@ -23,9 +23,7 @@ _MOST_CLASSES = 20  # the most rows of the table of classes
 
 
 def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield the tables of trained tokens: how many a step has, how much each weighs in its
-    gradient, and how much the tokens of each class weigh.
-    """
+    """Yield the tables of trained tokens: their number, their weights, and those of classes."""
     unit = "step, and per rank in one" if comparison.basis.world_size > 1 else "step"
     caption = Caption("trained", f"tokens that carry loss per {unit}")
     yield from (caption, _trained_per_step(comparison))
@@ -46,9 +44,7 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def _trained_per_step(comparison: Comparison) -> Rows:
-    """Return the table of trained tokens per step and, of several ranks, per rank. Columns for
-    untrained samples are shown only if there are any.
-    """
+    """Return the table of trained tokens per step and rank, of untrained samples if any."""
     # Of each row whose trained tokens are known: its label, and their counts.
     known = [(row.label, row.trained) for row in comparison.strategies if row.trained is not None]
     has_untrained = any(trained.untrained_samples for _, trained in known)
@@ -79,9 +75,7 @@ def _amount_cells(unit: str, amounts: Amounts) -> dict[str, str]:
 
 
 def _class_weights(comparison: Comparison) -> Rows:
-    """Return the table of the mean weight of each class's tokens, a column for each strategy. Of
-    many classes, it shows those whose weights are farthest from 1 in any strategy.
-    """
+    """Return the mean weight of tokens by class; of many, those farthest from 1."""
     # The mean weight of a class's tokens: by the name of the class, then by the label of the row.
     weights_of: dict[str | None, dict[str, float | None]] = {}
     labels = []  # of the rows whose weights are known
@@ -116,9 +110,7 @@ def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield the table of the batches, then the lines to judge it by: padding if all samples were
-    sorted, the fewest possible batches, and rows with other settings than those above the table.
-    """
+    """Yield the table of the batches, then what to judge it by."""
     yield Caption("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
     # Without a batch size, the best strategy cuts by its budget.
@@ -195,14 +187,11 @@ def _batches(comparison: Comparison) -> Rows:
 
 
 def _fewest_batches_and_rows(comparison: Comparison) -> str:
-    """Return the fewest possible batches without padding, and the fewest rows of packed samples. If
-    the best strategy packs, also return how many more rows than that it has.
-    """
+    """Return the fewest possible batches and packed rows, and how near the best row is."""
     best, bounds, counts = comparison.best, comparison.bounds, comparison.best.counts
     fewest_batches, fewest_rows = batches(bounds.batches), counted(bounds.packed_rows, "row")
     words = f"{fewest_batches} without padding · {fewest_rows} when packed"
-    # The bound on rows is for samples up to the shared `max_length`, each exactly once. The rows of
-    # the best strategy are compared to it only if they are made of the same samples.
+    # The bound is for each sample once, up to the shared `max_length`.
     packs_to_max_length = best.params.get("max_length") == comparison.basis.max_length
     loses_or_repeats = counts.dropped_tokens or counts.duplicated_tokens
     if not best.packs_rows or not packs_to_max_length or loses_or_repeats:
@@ -214,9 +203,7 @@ def _fewest_batches_and_rows(comparison: Comparison) -> str:
 
 
 def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, str]:
-    """Return a row of the table of costs: its cells by their headings. `costs` has estimated
-    compute / needed, by the kind of cost.
-    """
+    """Return the cells of a row on costs: `costs` has compute / needed, by the kind."""
     efficiency, grouping = row.counts.packing_efficiency, row.counts.grouping
     return {
         "strategy": row.label,
@@ -232,9 +219,7 @@ def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, st
 
 
 def mixing_cells(mixing: Mixing | None) -> dict[str, str]:
-    """Return the cells on how classes mix within batches, by their headings; none if there are no
-    classes.
-    """
+    """Return the cells on how classes mix within batches; none without classes."""
     if mixing is None:
         return {}
     return {
@@ -245,9 +230,7 @@ def mixing_cells(mixing: Mixing | None) -> dict[str, str]:
 
 
 def _rank_cells(label: str, counts: PlanCounts) -> dict[str, str]:
-    """Return a row of the table of ranks: its cells by their headings. The last four are on the
-    step in which ranks wait the most.
-    """
+    """Return the cells of a row on ranks; the last four are of the step that waits most."""
     ranks, coverage, worst = counts.ranks, counts.sample_coverage, counts.ranks.worst
     because = f"{worst.rows:,} x {worst.width:,} on rank {worst.rank}"
     if worst.ranks_without:

@@ -13,9 +13,7 @@ Named = tuple[str, str, Comparison]  # the name of a corpus, its results folder,
 
 
 def each_screen(rows: Sequence[Named]) -> RenderableType:
-    """Return what `compare --each` prints: the best strategy for each corpus, which corpus would
-    gain the most, and the line to paste for that one.
-    """
+    """Return what `compare --each` prints: the best by corpus, and which would gain most."""
     currents = {comparison.current.label for _, _, comparison in rows}
     speed_ups = [comparison.speed_up(comparison.best) for _, _, comparison in rows]
     # Of the corpus that would gain the most.
@@ -31,9 +29,7 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
 
 
 def _table(rows: Sequence[Named], *, with_tokenizer: bool) -> Rows:
-    """Return the table of the corpora. A column for the tokenizer is shown only if that is asked
-    for and not all corpora have the same.
-    """
+    """Return the table of the corpora, with tokenizers where they differ and are asked for."""
     tokenizers = {_tokenizer(comparison) for _, _, comparison in rows}
     has_tokenizers = with_tokenizer and len(tokenizers) > 1
     return Rows.of(

@@ -12,9 +12,7 @@ from batchstat.render.text import corpus_name, one_line, tokenizer_name
 from batchstat.words import counted, printable
 
 _GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
-"""Blanks between two columns, the least width of a column of names, and the longest heading that
-stays on one line: all in characters.
-"""
+"""Characters between columns, of a name, and of a heading on one line."""
 
 
 STANDINGS: Mapping[str, str] = {
@@ -24,9 +22,7 @@ STANDINGS: Mapping[str, str] = {
     "good": "green",
     "warn": "yellow",
 }
-"""What a line or a row of a table stands for, and how a terminal shows it; pages have styles of
-their own for the same words.
-"""
+"""How a terminal shows what a line stands for; pages have styles for the same words."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +63,7 @@ class Pasted:
 
 
 class Rows:
-    """A table of named rows. If the terminal is too narrow for all columns, the columns that do not
-    fit follow below, with the names repeated, so that no number is lost.
-    """
+    """A table of named rows; columns that do not fit follow below, with the names repeated."""
 
     def __init__(self, *columns: str, note: str = "") -> None:
         """Start a table; the first column has the names, and a note stands below."""
@@ -80,9 +74,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, str]]) -> "Rows":
-        """Return a table of at least one row. Each row maps the headings to its cells, the name
-        first.
-        """
+        """Return a table of at least one row, each with its cells by heading, the name first."""
         all_cells = list(rows)
         new_table = cls(*all_cells[0])
         for cells in all_cells:
@@ -97,9 +89,7 @@ class Rows:
         self.standings.append(standing)
 
     def with_headings_on_lines(self) -> "Rows":
-        """Return the same table with narrower columns: the last word of each heading stands on a
-        line of its own.
-        """
+        """Return a narrower table: the last word of each heading on a line of its own."""
         first, *others = self.columns
         copy = Rows(first, *("\n".join(text.rsplit(" ", 1)) for text in others), note=self.note)
         copy.rows, copy.standings = self.rows, self.standings
@@ -119,17 +109,14 @@ class Rows:
         ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Print the table: rich calls this where it is printed, with the width that there is. As
-        many columns as fit stand beside the names, then the next ones below, and so on.
-        """
+        """Print as many columns beside the names as fit, then the next below, and so on."""
         widths = self.widths
         # Long names take at most half of the width; they are folded.
         name_width = min(widths[0], max(_LEAST_NAME, options.max_width // 2))
         room = options.max_width - name_width
         first = 1
         while first < len(widths):
-            # This part of the table has the columns from `first` to before `end`: at least one,
-            # even if it does not fit.
+            # From `first` to before `end`: at least one column, even if it does not fit.
             end = first + 1
             while end < len(widths) and sum(widths[first : end + 1]) <= room:
                 end += 1
@@ -167,18 +154,14 @@ class Fitting:
         self.columns = forms[0].columns
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Print the first form that fits; if there is none, the last one, whose columns are then
-        split.
-        """
+        """Print the first form that fits; else the last, whose columns are then split."""
         forms = [rows for form in self.forms for rows in (form, form.with_headings_on_lines())]
         fitting = (rows for rows in forms if sum(rows.widths) <= options.max_width)
         yield next(fitting, self.forms[-1])
 
 
 def table(*columns: str) -> Table:
-    """Return an empty table with these headings. Its first column, of names, may be folded; the
-    others, of numbers, never are.
-    """
+    """Return an empty table; its first column may be folded, the numbers never are."""
     new_table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     # As Text, since a heading may be a name from the user's data that contains markup.
     new_table.add_column(Text(columns[0]), overflow="fold", min_width=12)
@@ -192,10 +175,7 @@ def _on_lines(heading: str) -> str:
 
 
 def folded(label: str, width: int) -> str:
-    """Return the name of a strategy on lines of at most `width` characters, broken after `:` and
-    `,`, which stand before its parameters; a longer word is broken anywhere. All lines after the
-    first are indented by two more blanks.
-    """
+    """Return a name on lines of `width`, broken after `:` and `,`, all but the first indented."""
     lines, remaining = [], label
     while len(remaining) > width:
         # The place of the last `:` or `,` that fits; -1 if there is none.
@@ -214,9 +194,7 @@ def corpus_line(
     unreadable: int,
     read: str = "",
 ) -> str:
-    """Return a line on a corpus: its files, its tokenizer, its size, how many records were skipped,
-    and what of the records was read.
-    """
+    """Return the line on a corpus: files, tokenizer, size, skipped records, what was read."""
     words = [corpus_name(paths), tokenizer_name(tokenizer)]
     words += [counted(samples, "sample"), counted(tokens, "token")]
     if unreadable:

@@ -13,9 +13,7 @@ _LONGEST_NAME = 40  # characters of a line of the name of a strategy
 
 
 def loses(new: PlanCounts, current: PlanCounts) -> list[str]:
-    """Return a sentence if a setup drops or truncates noticeably more than the current one; else an
-    empty list.
-    """
+    """Return a sentence if a setup loses noticeably more than the current one; or none."""
     if new.lost_share <= current.lost_share + MOST_LOST:
         return []
     lost = []
@@ -28,17 +26,13 @@ def loses(new: PlanCounts, current: PlanCounts) -> list[str]:
 
 
 def repeats(new: PlanCounts, current: PlanCounts) -> list[str]:
-    """Return a sentence if a setup repeats noticeably more than the current one; else an empty
-    list.
-    """
+    """Return a sentence if a setup repeats noticeably more than the current one; or none."""
     repeats_more = new.repeated_share > current.repeated_share + MOST_LOST
     return [f"it repeats {_repeated(new)}, {_share(new.duplicated_ratio)}"] if repeats_more else []
 
 
 def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
-    """Yield the lines on what rows lose and repeat: first what is true of all of them, then what is
-    true of one alone. There are none if nothing is lost and nothing repeated.
-    """
+    """Yield what rows lose and repeat: what is true of all of them, then of one alone."""
     facts_of = {folded(row.label, _LONGEST_NAME): list(losses(row)) for row in rows}
     shared = [fact for fact in losses(rows[0]) if all(fact in facts for facts in facts_of.values())]
     texts = [" · ".join(shared)] if shared else []
@@ -63,9 +57,7 @@ def losses(row: StrategyResult) -> Iterator[str]:
 
 
 def _dropped(row: StrategyResult) -> str:
-    """Return what is dropped, in words, and whether the next epoch drops the same samples: these
-    are never trained.
-    """
+    """Return what is dropped, and whether the next epoch drops the same samples."""
     counts, dropped_again = row.counts, row.dropped_again
     dropped = f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
     # A strategy may drop the end of each group of samples, such as of each "bucket".

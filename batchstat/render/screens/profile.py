@@ -39,9 +39,7 @@ _REASONS = {
 def profile_screen(
     profile: Profile, console: Console, padding: float | None, next_command: str
 ) -> RenderableType:
-    """Return what `profile` prints: the corpus, its lengths, candidates for `max_length`, its
-    classes, and the padding of usual batches.
-    """
+    """Return what `profile` prints: corpus, lengths, `max_length`, classes and padding."""
     # A row with a bar for each octave. Columns: lengths, bar, samples, share.
     histogram = _numbers("", "", "", "")
     histogram.columns[1].justify = "left"
@@ -75,9 +73,7 @@ def usual_padding(padding: float | None) -> list[RenderableType]:
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
-    """Return the line on the profile that a command works from: its corpus, tokenizer, size and
-    age.
-    """
+    """Return the line on the profile that a command works from, with its age."""
     return Line("profile", f"{profile_line(profile)} · {age(profile.created, now)}")
 
 
@@ -99,9 +95,7 @@ def profile_line(profile: Profile) -> str:
 
 
 def missing_lines(profile: Profile) -> Iterator[Line]:
-    """Yield the lines on what of the corpus is not counted, and why: splits that failed, and
-    records that were skipped.
-    """
+    """Yield what is not counted, and why: splits that failed, records that were skipped."""
     corpus = profile.corpus
     if corpus.failed:
         lines = [f"{counted(len(corpus.failed), 'split')} could not be counted"]
@@ -162,9 +156,7 @@ def percentile_table(profile: Profile) -> Table:
 
 
 def truncation_table(profile: Profile, arrow: str) -> Table:
-    """Return the table of what each `max_length` candidate truncates, and what batches that most
-    trainers make then compute; `arrow` marks the suggested one, or what a tokenizer takes at most.
-    """
+    """Return what each `max_length` truncates and computes; `arrow` marks the suggested one."""
     # The columns without a heading are the shares of what stands before them, and the arrow.
     rows = table("max_length", "truncated samples", "", "lost tokens", "", "compute", "")
     rows.columns[-1].justify = "left"
@@ -183,9 +175,7 @@ def truncation_table(profile: Profile, arrow: str) -> Table:
 
 
 def outlier_lines(profile: Profile) -> Iterator[Line]:
-    """Yield the line on the few samples that are far longer than all others, if there are any and
-    the suggestion leaves them out of account.
-    """
+    """Yield the line on samples far longer than others, if the suggestion leaves these out."""
     outliers, suggested = profile.outliers, profile.suggested_max_length
     if outliers is None or suggested is None or suggested > outliers.limit:
         return
@@ -210,9 +200,7 @@ def trained_line(profile: Profile) -> str:
 
 
 def trained_table(profile: Profile) -> Table:
-    """Return the table of how many trained tokens each `max_length` candidate loses, and how many
-    samples it leaves without any.
-    """
+    """Return how many trained tokens each `max_length` loses, and samples without any."""
     # The columns without a heading are the shares of what stands before them.
     rows = table("max_length", "lost trained tokens", "", "untrained samples", "")
     for candidate in profile.truncation:
@@ -224,9 +212,7 @@ def trained_table(profile: Profile) -> Table:
 
 
 def _classes(profile: Profile, console: Console) -> list[RenderableType]:
-    """Return the table of the classes with a bar each, and what to know about it. Of many classes,
-    those in the middle share one row.
-    """
+    """Return the table of the classes; of many, those in the middle share a row."""
     classes = profile.classes  # the largest first
     most = classes[0].count
     lines = [
@@ -249,9 +235,7 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
 
 
 def class_notes(profile: Profile) -> Iterator[Text]:
-    """Yield what to know about the classes: whether samples have several, and how unequal their
-    sizes are.
-    """
+    """Yield whether samples have several classes, and how unequal their sizes are."""
     if profile.labels is not None and profile.labels.offsets is not None:
         yield Text("a sample counts in each of its classes; shares can add up to over 100%")
     ratio = profile.class_ratio

@@ -16,9 +16,7 @@ _LONGEST_COMMAND = 60  # characters of the recorded command that a screen shows
 
 
 def run_source(run: RunFacts) -> Iterator[Line]:
-    """Yield the lines on where a recording is from: the command that ran, its framework, its ranks,
-    how many steps were recorded, and which Python ran a script.
-    """
+    """Yield the lines on a recording: command, framework, ranks, steps, and its Python."""
     command = one_line(run.command)
     if len(command) > _LONGEST_COMMAND:
         command = f"{command[:_LONGEST_COMMAND]}…"

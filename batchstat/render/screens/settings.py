@@ -12,9 +12,7 @@ Rows = Sequence[tuple[str, str, str]]  # key, value and where it is set
 
 
 def settings_screen(checks: Mapping[str, Rows]) -> RenderableType:
-    """Return what `config` prints: for each check, a table of the settings in force. `checks` has
-    the table of each check by its name.
-    """
+    """Return what `config` prints: settings in force by the name of a check."""
     parts: list[RenderableType] = []
     for name, rows in checks.items():
         if len(checks) > 1:

@@ -36,8 +36,7 @@ def basis_line(
         ranks += f", remainder {basis.remainder}"
     # A long list of labels would fill the line: the first 8 stand for it.
     labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
-    # Each part of the line, and the condition under which it is shown. `max_samples` is None
-    # without a limit: then the part with the 0 is not shown.
+    # Each part, and when it is shown; without a `max_samples`, the 0 is not.
     parts = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
         (f"max_length {basis.max_length:,}{overflow}", with_max_length),
@@ -71,9 +70,7 @@ def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Lin
 
 
 def batch_size(row: StrategyResult) -> str:
-    """Return the samples of a batch, from the fewest to the most, such as "3-17". Of batches with a
-    fixed size, return that size: only the last may have fewer.
-    """
+    """Return the samples of a batch, such as "3-17"; of a fixed size, that of all but the last."""
     fewest, largest = row.counts.min_samples_per_batch, row.counts.max_samples_per_batch
     size: int | None = row.params.get("batch_size")
     if size is not None and largest <= size:
@@ -82,8 +79,6 @@ def batch_size(row: StrategyResult) -> str:
 
 
 def rank_idle(row: StrategyResult) -> float:
-    """Return the share of their time that ranks wait for the slowest. Where times are not known,
-    tokens stand for them.
-    """
+    """Return the share of time that ranks wait; by tokens where times are not known."""
     by_time = row.on_device.rank_idle_time
     return row.counts.rank_idle if by_time is None else by_time

@@ -45,9 +45,7 @@ class BundleError(Exception):
 
 
 def main() -> None:
-    """Write d3.js and D3-LICENSE, or, with `--check`, fail if they are not what would be
-    written.
-    """
+    """Write d3.js and D3-LICENSE, or with `--check` fail if they differ."""
     parser = argparse.ArgumentParser(description="Make d3.js and D3-LICENSE.")
     parser.add_argument("--check", action="store_true", help="fail if the files differ")
     is_check = parser.parse_args().check
@@ -64,9 +62,7 @@ def main() -> None:
 
 
 def bundle() -> dict[str, bytes]:
-    """Return the files d3.js and D3-LICENSE by their names: npm installs the packages into a
-    temporary folder, and esbuild makes one file of what the charts import from them.
-    """
+    """Return the files by name: npm installs the packages, esbuild makes one file of them."""
     npm = which("npm")
     if npm is None:
         raise BundleError("npm not found: install Node.js, which brings it")
@@ -85,9 +81,7 @@ def bundle() -> dict[str, bytes]:
 
 
 def _run(command: list[str], folder: str, failure: str) -> bytes:
-    """Run a command in a folder and return its output. If it fails, raise BundleError with
-    `failure` and the first line of its error output that is a sentence, and not only a code.
-    """
+    """Run a command in a folder. Raises BundleError with the first sentence of its errors."""
     process = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     if process.returncode:
         lines = process.stderr.decode(errors="replace").splitlines()
@@ -98,9 +92,7 @@ def _run(command: list[str], folder: str, failure: str) -> bytes:
 
 
 def _licences(modules: Path) -> bytes:
-    """Return the licences of all packages. A text that several packages share stands there once,
-    below all their names.
-    """
+    """Return the licences of all packages, each text once below their names."""
     names_of: dict[str, list[str]] = {}
     for name, version in PACKAGES.items():
         text = (modules / name / "LICENSE").read_text(encoding="utf-8").strip()
