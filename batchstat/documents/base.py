@@ -30,9 +30,7 @@ class Document:
 
     @classmethod
     def of(cls, *sources: object) -> dict[str, Any]:
-        """Return the JSON object: each of its keys is taken from the first of the sources that has
-        it, as an attribute or a key.
-        """
+        """Return the JSON object: each key is taken from the first of the sources that has it."""
         made: dict[str, Any] = parts(cls).json(Sources(sources))
         return made
 
@@ -62,17 +60,13 @@ class File(Document):
 
     @classmethod
     def written(cls, created: str, *sources: object) -> dict[str, Any]:
-        """Return the file as JSON, its keys taken from sources as by `of`; `created` is the time at
-        which the work began.
-        """
+        """Return the file as JSON, from sources as by `of`; `created` is when the work began."""
         tool = {"name": "batchstat", "version": __version__}
         return cls.of({"schema": cls.number, "tool": tool, "created": created}, *sources)
 
 
 def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return n JSON objects of a document. `columns` has an array of shape (n,) for each of its
-    keys, in their sequence.
-    """
+    """Return n JSON objects; `columns` has an array of shape (n,) for each key, in sequence."""
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [dict(zip(parts(kind).keys, row, strict=True)) for row in rows]
 

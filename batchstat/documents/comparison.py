@@ -199,8 +199,7 @@ def choice_of(changes: Any) -> dict[str, str | None]:
     return {
         "current": changes.current.label,
         "best": changes.best and changes.best.label,
-        # The star is the change that leads to the best row; its line is empty where the trainer
-        # has no argument for it.
+        # The line of the best row is empty where the trainer has no argument for it.
         "argument": (changes.star and changes.star.line) or None,
         # These two are changes, not rows.
         "fastest": changes.fastest and changes.fastest.row.label,

@@ -67,8 +67,7 @@ def calibrated(device: Any, widest: int) -> dict[str, Any] | None:
         return None
     calibration, setup = device.calibration, device.calibration.setup
     composed = {"tokens_that_fit": device.tokens_that_fit(widest)}
-    # Where a function or a program was measured, it chose dtype, optimizer and so on by itself:
-    # these keys are null.
+    # null where a function or a program was measured, which chose these by itself.
     if not setup.is_described:
         composed |= dict.fromkeys(OF_MODELS)
     return Calibrated.of(composed, device, calibration, setup)

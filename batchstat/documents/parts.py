@@ -72,8 +72,7 @@ class Part:
             return [self.items.json(item) for item in value]
         if self.type == "object":
             return dict(value)
-        # JSON has a ratio of 1 as 1.0 whether it was computed or given, so that files compare as
-        # bytes.
+        # JSON has a ratio of 1 as 1.0, computed or given, so that files compare as bytes.
         if self.type == "number":
             value = float(value)
         for keyword, bound in self.allowed.items():
@@ -82,9 +81,7 @@ class Part:
         return value
 
     def _values_by_key(self, sources: "Sources") -> Iterator[tuple[str, Any]]:
-        """Yield (key, JSON value) for each declared key of an object that one of its sources
-        has.
-        """
+        """Yield (key, JSON value) for each declared key that one of the sources has."""
         # If no key is required, a key that is misspelt in a source would only seem to be missing.
         if self.is_closed:
             for record in sources:
@@ -124,9 +121,7 @@ def parts(annotation: Any) -> Part:
 
 @cache
 def _cached_parts(annotation: Any) -> Part:
-    """Return what `parts` does: by the form of the annotation first (Annotated, a union, a list, a
-    mapping), then by its class.
-    """
+    """Do what `parts` does: by the form of the annotation, then by its class."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         # The metadata are `Allowed`s: pairs of a keyword of a JSON Schema and its value.
@@ -152,8 +147,7 @@ def _cached_parts(annotation: Any) -> Part:
 
 def _field_parts(record: Any) -> Iterator[tuple[str, Part]]:
     """Yield (key, part) for each field of a record that documents have."""
-    # If people set a record by options, such as the parameters of a strategy, documents have only
-    # the fields that are options, with the sentence and the bounds of each `Option`.
+    # Of a record that people set, documents have the fields that are options.
     options = options_of(record)  # by the name of their field; empty for any other record
     for each in fields(record):
         sentence, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name

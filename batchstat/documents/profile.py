@@ -67,9 +67,7 @@ def profile_document(profile: Profile) -> dict[str, Any]:
 
 
 def of_corpus(profile: Profile) -> dict[str, Any]:
-    """Return the keys that profile.json and check.json share: the corpus, its lengths, its trained
-    tokens and its classes.
-    """
+    """Return the keys that profile.json and check.json share, on the corpus."""
     stats = profile.stats
     trained = None  # stays null where the trained tokens are not known
     if profile.trained_tokens is not None:

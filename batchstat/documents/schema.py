@@ -64,8 +64,7 @@ def _schema_of_kind(part: Part) -> dict[str, Any]:
     if part.keys:
         schema["properties"] = {key: schema_of(below) for key, below in part.keys.items()}
         required = [key for key, below in part.keys.items() if below.is_required]
-        # A later version may add keys to any object but a closed one: there, an unknown key is a
-        # mistake.
+        # In a closed object, to which no version may add keys, an unknown key is a mistake.
         schema |= {"additionalProperties": False} if part.is_closed else {"required": required}
     elif part.items is not None:
         # JSON Schema has the values under keys of any name as additional properties.

@@ -210,8 +210,7 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
             # None without a model.
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
-        # The next three are keys of the object `ranks`. A timeline is only in comparisons, where
-        # each row has a speed-up.
+        # Keys of `ranks`; a timeline is only in comparisons, whose rows have a speed-up.
         "min_samples": min(samples_of_ranks),
         "max_samples": max(samples_of_ranks),
         "timeline": None if speed_up is None else timeline_of(row.timeline),

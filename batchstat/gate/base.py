@@ -157,9 +157,7 @@ def _changed_tokenizer(before: Any, now: Any) -> Iterator[str]:
 
 
 def _changed_files(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each file of the corpus that was added, changed or removed; for the
-    largest changes only, and how many others there are.
-    """
+    """Yield a sentence for each of the files that changed most, and how many others did."""
     files_before, files_now = (
         {source["path"]: source for source in report["corpus"]["sources"]}
         for report in (before, now)

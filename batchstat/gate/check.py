@@ -82,8 +82,7 @@ def check(
     trained = trained_today(current, profile, settings, ignore_keys)
     if isinstance(base, str | Path):
         base = load_base(as_path(base), name)
-    # Keys of a trainer's configuration that batchstat does not know may change batches, and a check
-    # that passes must be right.
+    # Unknown keys may change batches, and a check that passes must be right.
     if trained.trainer is not None and (setup := trained.trainer.setup).assumed:
         keys = ", ".join(json.dumps(key) for key in setup.assumed)
         raise OptionError(
@@ -140,9 +139,7 @@ def measure_report(
 
 
 def require_limits(limits: Iterable[Limit], has_base: bool, subject: str) -> None:
-    """Raise OptionError for a check without limits, which would always pass, or for a limit on a
-    difference without a base.
-    """
+    """Raise OptionError for a check without limits, or a difference without a base."""
     if not limits:
         raise OptionError(
             f"{subject} no limits to check",
@@ -184,9 +181,7 @@ def judge(
 
 
 def _describe_for_library(change: Change, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return how a caller of the library changes the training, and how the check to match it; the
-    second is empty where the check needs no change.
-    """
+    """Return how a caller changes the training, and, if need be, the check to match it."""
     changes = ", ".join(f"{key}={value!r}" for key, value in settings.items())
     line = change.line.partition("  #")[0]  # without the note after it
     if not line:  # no keys of a trainer's configuration

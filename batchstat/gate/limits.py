@@ -98,9 +98,7 @@ def _read_named_limit(name: str, value: Any) -> _UnparsedLimits:
 
 
 def _each_limit(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the name or path of each limit in a table, with its value. A path may be written as
-    nested tables: `strategy = {fill = {min = "90%"}}` yields `strategy.fill` and `{min = "90%"}`.
-    """
+    """Yield the name or path of each limit with its value; `strategy = {fill = …}` is a path."""
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
         if name in NAMED_LIMITS or _is_number(name) or not isinstance(value, Mapping):
@@ -116,9 +114,7 @@ def _each_limit(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str,
 
 
 def _limit_of_switch(name: str, value: Any) -> Any:
-    """Return the limit that a switch stands for: 0 for true, `off` for false. A switch may also be
-    a table with a level: return the table with that limit in it.
-    """
+    """Return the limit of a switch, 0 for true and `off` for false, or the table that has it."""
     if isinstance(value, Mapping):  # a table without `limit` switches it on
         return {**value, "limit": _limit_of_switch(name, value.get("limit", True))}
     if value is True:
@@ -137,10 +133,7 @@ def _is_number(path: str) -> bool:
 
 
 def _read_limits_on_path(path: str, value: Any) -> _UnparsedLimits:
-    """Return the path of a number, the thresholds on it as they are written, by their bounds, and
-    their level. `off` has no thresholds: it switches off all bounds that are set elsewhere, such as
-    in the configuration.
-    """
+    """Return the path, its thresholds by their bounds, and their level; `off` has none."""
     try:
         kind_at(path)
     except OptionError:

@@ -80,8 +80,7 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
         # Both go one step down: `part` in what the report declares, `value` in what it holds.
         part = None if part is None else _part_below(part, step)
         value = _element(value, step)
-        # A report leaves out some keys that have a declared default: a reason of skipping that did
-        # not occur is 0.
+        # A report leaves out some defaults: a reason of skipping that did not occur is 0.
         if value is None and part is not None:
             value = part.default
         if value is None:

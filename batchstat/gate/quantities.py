@@ -92,9 +92,7 @@ def shown(number: Number, kind: Kind, *, difference: bool = False, digits: int =
 
 
 def nearest_limit(number: Fraction, kind: Kind, *, is_least: bool, difference: bool = False) -> str:
-    """Return the limit nearest to a number that the number keeps, as `parse_quantity` reads it: not
-    below the number, or, for a lower limit (`is_least`), not above it.
-    """
+    """Return the nearest limit that a number keeps: not below it, or with `is_least` not above."""
     rounded = math.floor if is_least else math.ceil
     if kind == "count":
         return str(rounded(number))
@@ -107,9 +105,7 @@ def nearest_limit(number: Fraction, kind: Kind, *, is_least: bool, difference: b
 def shown_apart(
     first: Number, second: Number, kind: Kind, *, difference: bool = False
 ) -> tuple[str, str]:
-    """Return two numbers with as many digits as needed to tell them apart from each other and from
-    0.
-    """
+    """Return two numbers with the digits that tell them apart from each other and from 0."""
     for digits in range(2, _MOST_DIGITS):
         pair = (
             shown(first, kind, difference=difference, digits=digits),

@@ -24,9 +24,7 @@ from batchstat.trainers.preflight.changes import CurrentTraining, changes_of_nam
 Report = Mapping[str, Any]
 
 Written = Callable[[Change, Mapping[str, Any]], tuple[str, str]]
-"""Returns a change of the training as its user writes it, and what of the check follows it. The
-mapping is `Remedy.settings`.
-"""
+"""Returns a change as its user writes it, and what of the check follows: `Remedy.settings`."""
 
 _MORE_LOST = 0.0005  # share of tokens truncated or dropped in addition that is worth mentioning
 _MUCH_LARGER = 1.1  # a largest batch grown by this factor is worth mentioning
@@ -38,9 +36,8 @@ def with_remedies(
     describe: Written,
     trained: CurrentTraining,
 ) -> Iterator[Outcome]:
-    """Yield the outcomes again, those of exceeded limits with a remedy if there is one: of the
-    changes that keep the limit, the one that changes the training least and breaks no other limit,
-    or as few as possible.
+    """Yield the outcomes again, exceeded ones with a remedy if there is one: the change that breaks
+    the fewest other limits, and of these changes the training least.
     """
     kept = [outcome for outcome in outcomes if outcome.kept]
     # All other numbers are of the corpus alone, which no change of the training changes.
@@ -88,9 +85,7 @@ def with_remedies(
 def _changes_with_reports(
     now: CheckedReport, trained: CurrentTraining
 ) -> Iterator[tuple[Change, Report]]:
-    """Yield what a comparison finds, each change with the report that it leads to: first those that
-    save compute, then those that save none, then packing.
-    """
+    """Yield changes with their reports: those that save compute, others, then packing."""
     changes = simulate_candidates(
         resolve_inputs(now.profile, keep=now.settings.keep_labels),
         now.settings,
@@ -101,8 +96,7 @@ def _changes_with_reports(
         device=now.device,
     ).changes
     found = [*changes.ranked, *changes.others]
-    # Packing needs attention that keeps samples apart: only a trainer with an argument for
-    # packing has that.
+    # Packing needs attention that keeps samples apart: a trainer's own packing has it.
     if changes.packed is not None and changes.packed.keys is not None:
         found.append(changes.packed)
     # A recorded script can only get arguments of its own: changes with a line to paste come first.
@@ -131,9 +125,7 @@ def _exceeded(outcomes: Iterable[Outcome], report: Report) -> list[Limit]:
 def _side_effects(
     exceeded: Limit, change: Change, report: Report, new_report: Report, broken: Iterable[Limit]
 ) -> Iterator[str]:
-    """Yield side effects of a change that its user would not expect, in words: more steps, larger
-    batches, more lost, other limits that it exceeds.
-    """
+    """Yield unexpected side effects: steps, larger batches, losses, other limits exceeded."""
     old, new = report["strategy"], new_report["strategy"]
     if new["steps"] != old["steps"]:
         yield f"{new['steps']:,} steps instead of {old['steps']:,}"
