@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterator
-from typing import Any
 
 from .forwards import Forward
 from .handing import Handing
@@ -17,17 +16,12 @@ _MOST_READ = 100_000  # batches that are read at most: a sampler may draw withou
 
 
 class DryRun:
-    """What the computed steps show of a loop.
-
-    Attributes:
-        why_less: why less than an epoch was read; empty if all of it was.
-    """
+    """What the computed steps show of a loop."""
 
     def __init__(self, loaders: Loaders) -> None:
         """Begin without a batch."""
-        self.why_less = ""
+        self.why_less = ""  # why less than an epoch was read; empty if all of it was
         self._loaders, self._handing = loaders, Handing()
-        self._model: Any = None
         # The loader's batches that were computed, in their sequence; whether several backwards
         # compute one of them; how many batches each step computed.
         self._computed: dict[Fetched, None] = {}
@@ -41,19 +35,13 @@ class DryRun:
         known: list[Fetched],
         last: Fetched | None,
     ) -> Fetched | None:
-        """Learn from the forwards of a batch how the loop hands a loader's batch to its model.
-
-        Args:
-            step: the number of its step.
-            computed: what each forward computes.
-            known: the loader's batches that have the same token ids.
-            last: the loader's batch that was computed before.
+        """Learn from the forwards of a batch how the loop hands a loader's batch to its model: one
+        of those `known` to have the same token ids, or a recent one. `last` came before it.
 
         Returns:
             The loader's batch; None if none explains what was computed.
         """
         self._batches_of_steps[step] += 1
-        parts_and_arrays = [(parts, forward.arrays) for parts, forward in computed]
         # Else a recent one of which the model was given a part, such as all tokens but the last: of
         # the same iterator before those of others, such as an evaluation's, and not computed yet.
         epoch = None if last is None else last.epoch
@@ -62,10 +50,9 @@ class DryRun:
             key=lambda each: (each in self._computed, each.epoch != epoch, -each.epoch),
         )
         for fetched in [*known, *recent]:
-            if self._handing.learn(parts_and_arrays, fetched.arrays):
+            if self._handing.learn(computed, fetched.arrays):
                 self._is_split |= fetched in self._computed
                 self._computed[fetched] = None
-                self._model = computed[0][1].model
                 return fetched
         return None
 
@@ -84,7 +71,7 @@ class DryRun:
                 self.why_less = self._why_open(batches)
             if self.why_less or number == most_steps * max(self._batches_of_steps.values()) > 0:
                 return
-            parts = self._handing.read(fetched.arrays, self._model)
+            parts = self._handing.read(fetched.arrays)
             if number == _MOST_READ:
                 self.why_less = "%d batches were read, and the loader had more" % number
             elif parts is None:
@@ -120,6 +107,6 @@ class DryRun:
         per_step = self._batches_of_steps.values()
         if min(per_step) < max(per_step):
             return "its steps have from %d to %d batches" % (min(per_step), max(per_step))
-        if not self._handing.settle(self._model):
+        if not self._handing.settle():
             return "how its batches come out of those of its loader was not seen"
         return ""

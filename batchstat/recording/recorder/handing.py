@@ -5,21 +5,22 @@ A dry run learns it from the first batches, which are computed, and reads the ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .forwards import Forward
 from .read_batches import ReadBatch
 from .reading import token_ids
 
-_SIDES: dict[str, Any] = {
-    "first": lambda array, width: array[:, :width],
-    "last": lambda array, width: array[:, array.shape[1] - width :],
-    "turned": lambda array, _: array.T,
-    "upper": lambda array, length: array[:length],
+_SIDES: dict[str, tuple[int, Any]] = {
+    "first": (1, lambda array, width: array[:, :width]),
+    "last": (1, lambda array, width: array[:, array.shape[1] - width :]),
+    "turned": (1, lambda array, _: array.T),
+    "upper": (0, lambda array, length: array[:length]),
 }
 """How a loop changes an array of its loader before it is an argument of the model, by the columns
 that it keeps: a language model is often given the first ones, all tokens but the last. Where a
-column is a sample, these are rows.
+column is a sample, these are rows. With the axis of what is kept.
 """
 _WIDTHS: dict[str, Any] = {
     "less": lambda width, _longest, number: max(width - number, 0),
@@ -30,9 +31,8 @@ _WIDTHS: dict[str, Any] = {
 
 
 class _Origin:
-    """Where an argument of the model comes from: an array of the loader's batch, and its change.
-
-    A place is the keys and indices that lead to an array: `("inputs", 0)` is `batch["inputs"][0]`.
+    """Where an argument of the model comes from: an array of the loader's batch, and its change. A
+    place leads to an array: `("inputs", 0)` is `batch["inputs"][0]`.
     """
 
     def __init__(self, place: tuple[Any, ...], side: str, seen: list[tuple[int, int, int]]) -> None:
@@ -48,7 +48,7 @@ class _Origin:
             for rule, number in [*rules, ("longest", 0)]
             if all(_WIDTHS[rule](width, longest, number) == kept for width, kept, longest in seen)
         ]
-        # Where batches were cut, each to its longest row, that may be by chance: both rules count.
+        # Batches that were cut, each to its longest row, may be so by chance: both rules count.
         self.rules = [each for each in fitting if each == fitting[0] or (cut and not each[1])]
 
     def part_of(self, array: Any, longest: Any) -> Any:
@@ -57,10 +57,10 @@ class _Origin:
         """
         if len(array.shape) != 2:
             return array
-        width = array.shape[0 if self.side == "upper" else 1]
+        axis, change = _SIDES[self.side]
         rules = self.rules if longest is not None else [("less", 0)]
-        widths = {_WIDTHS[rule](width, longest, number) for rule, number in rules}
-        return _SIDES[self.side](array, widths.pop()) if len(widths) == 1 else None
+        widths = {_WIDTHS[rule](array.shape[axis], longest, number) for rule, number in rules}
+        return change(array, widths.pop()) if len(widths) == 1 else None
 
 
 class Handing:
@@ -72,9 +72,9 @@ class Handing:
 
     def __init__(self) -> None:
         """Begin without knowing any."""
-        # Of each computed batch: the loader's arrays by their places; and for each of its forwards,
-        # what it computed and the arrays that it was given.
-        self._computed: list[tuple[Any, list[tuple[list[ReadBatch], Any]]]] = []
+        # Of each computed batch: that of the loader; and what each of its forwards computed.
+        self._computed: list[tuple[Any, list[tuple[list[ReadBatch], Forward]]]] = []
+        self._model: Any = None  # that computed them
         # For each forward: place of an argument -> its origin.
         self._forwards: list[dict[tuple[Any, ...], _Origin]] = []
         # The padding id, learnt from a mask that the loop made, and the `padding_source` of the
@@ -82,71 +82,70 @@ class Handing:
         self._pad_token_id: Any = None
         self._padding_source = ""
 
-    def learn(self, computed: Sequence[tuple[list[ReadBatch], Any]], data: Any) -> bool:
-        """Note the forwards that computed a batch; return whether their token ids come from the
-        loader's batch, so that they are explained.
-
-        Args:
-            computed: for each forward, what it computes, and the arrays that it was given, by the
-                names of its arguments.
-            data: the loader's batch that it may come from.
+    def learn(self, computed: list[tuple[list[ReadBatch], Forward]], data: Any) -> bool:
+        """Note the forwards that computed a batch; return whether their token ids come from `data`,
+        a batch of the loader, so that they are explained.
         """
-        loader_arrays = dict(_arrays_by_place(data))
-        for _, arguments in computed:
-            ids = token_ids(arguments)
-            if not any(_sides_between(array, ids) for array in loader_arrays.values()):
+        loader_arrays = [array for _, array in _arrays_by_place(data)]
+        for _, forward in computed:
+            ids = token_ids(forward.arrays)
+            if not any(_sides_between(array, ids) for array in loader_arrays):
                 return False
-        forwards = [(parts, dict(_arrays_by_place(arguments))) for parts, arguments in computed]
-        self._computed.append((loader_arrays, forwards))
+        self._computed.append((data, computed))
+        self._model = computed[0][1].model
         return True
 
-    def settle(self, model: Any) -> bool:
-        """Find how all batches are handed to the `Model`; return whether it explains what was
+    def settle(self) -> bool:
+        """Find how all batches are handed to the model; return whether it explains what was
         computed of those that were.
         """
-        n_forwards = {len(forwards) for _, forwards in self._computed}
+        n_forwards = {len(computed) for _, computed in self._computed}
         if len(n_forwards) > 1:
             return False
-        self._forwards = [self._origins_of(index, model) for index in range(n_forwards.pop())]
+        self._forwards = [self._origins_of(index) for index in range(n_forwards.pop())]
         return all(
-            [_tokens_of(part) for part in self._read(loader_arrays, model) or ()]
-            == [_tokens_of(part) for parts, _ in forwards for part in parts]
-            for loader_arrays, forwards in self._computed
+            _tokens_of(self.read(data) or [])
+            == _tokens_of([part for parts, _ in computed for part in parts])
+            for data, computed in self._computed
         )
 
-    def _origins_of(self, index: int, model: Any) -> dict[tuple[Any, ...], _Origin]:
+    def _origins_of(self, index: int) -> dict[tuple[Any, ...], _Origin]:
         """Return the origin of each argument of a forward that has one in all computed batches."""
-        batches = [(loader_arrays, *forwards[index]) for loader_arrays, forwards in self._computed]
-        # For each argument: the places and sides that fit in all batches in which it is given.
-        fitting: dict[Any, list[tuple[Any, str]]] = {}
-        for loader_arrays, _, given in batches:
+        # For each argument: the places and sides that fit in all batches in which it is given, with
+        # the columns and kept columns of each of these batches, and its number.
+        fitting: dict[Any, dict[tuple[Any, str], list[tuple[int, int, int]]]] = {}
+        batches = []
+        for number, (data, computed) in enumerate(self._computed):
+            parts, forward = computed[index]
+            loader_arrays, given = (
+                dict(_arrays_by_place(data)),
+                dict(_arrays_by_place(forward.arrays)),
+            )
+            batches.append((loader_arrays, parts, given))
             for place, argument in given.items():
-                fits = [
-                    (loader_place, side)
+                fits = {
+                    (loader_place, side): (*columns, number)
                     for loader_place, array in loader_arrays.items()
-                    for side in _sides_between(array, argument)
-                ]
-                fitting[place] = [each for each in fitting.get(place, fits) if each in fits]
-        # The same place first: labels of a causal model often equal its token ids.
-        for place, fits in fitting.items():
-            fits.sort(key=lambda fit, place=place: fit[0] != place)  # type: ignore[misc]
-        whole = {place: _Origin(*fits[0], [(0, 0, 0)]) for place, fits in fitting.items() if fits}
+                    for side, columns in _sides_between(array, argument).items()
+                }
+                before = fitting.get(place, {fit: [] for fit in fits})
+                both = {fit: [*seen, fits[fit]] for fit, seen in before.items() if fit in fits}
+                # The same place first: labels of a causal model often equal its token ids.
+                same_place = {fit: seen for fit, seen in both.items() if fit[0] == place}
+                fitting[place] = {**same_place, **both}
+        whole = {
+            place: _Origin(*next(iter(fits)), [(0, 0, 0)])
+            for place, fits in fitting.items()
+            if fits
+        }
         for _, parts, given in batches:
             if not whole.keys() >= given.keys():
                 self._learn_padding(parts)
-        longest = [self._longest(whole, loader_arrays, model) for loader_arrays, _, _ in batches]
+        longest = [self._longest(whole, loader_arrays) for loader_arrays, _, _ in batches]
         origins: dict[tuple[Any, ...], _Origin] = {}
         for place, fits in fitting.items():
-            for loader_place, side in fits:
-                origin = _Origin(
-                    loader_place,
-                    side,
-                    [
-                        (*_columns(loader_arrays[loader_place], given[place], side), tokens)
-                        for (loader_arrays, _, given), tokens in zip(batches, longest)
-                        if place in given
-                    ],
-                )
+            for fit, seen in fits.items():
+                origin = _Origin(*fit, [(width, kept, longest[n]) for width, kept, n in seen])
                 if origin.rules:
                     origins.setdefault(place, origin)
         return origins
@@ -161,41 +160,32 @@ class Handing:
                 if len(padding) == 1:  # else the mask does not mark the padding alone
                     self._pad_token_id, self._padding_source = padding.pop(), part.padding_source
 
-    def read(self, data: Any, model: Any) -> list[ReadBatch] | None:
-        """Return what the forwards would compute of a batch that was only read, by what was learnt;
-        None where the computed batches leave open how it is cut.
-
-        Args:
-            data: the loader's batch.
-            model: the `Model` that computed the batches before.
+    def read(self, data: Any) -> list[ReadBatch] | None:
+        """Return what the forwards would compute of a loader's batch that was only read; None where
+        the computed batches leave open how it is cut.
         """
-        return self._read(dict(_arrays_by_place(data)), model)
-
-    def _read(self, loader_arrays: dict[Any, Any], model: Any) -> list[ReadBatch] | None:
+        loader_arrays = dict(_arrays_by_place(data))
         parts: list[ReadBatch] = []
         for origins in self._forwards:
-            longest = self._longest(origins, loader_arrays, model)
-            arguments = _arguments(origins, loader_arrays, longest)
+            arguments = _arguments(origins, loader_arrays, self._longest(origins, loader_arrays))
             if arguments is None:
                 return None
-            parts += model.read(arguments, self._pad_token_id)
+            parts += self._model.read(arguments, self._pad_token_id)
         # The loop's own mask told the padding of the computed batches: these are the same kind.
         if self._padding_source:
             for part in parts:
                 part.padding_source = self._padding_source
         return parts
 
-    def _longest(self, origins: Mapping[Any, _Origin], loader_arrays: Any, model: Any) -> int:
-        parts = model.read(_arguments(origins, loader_arrays, None), self._pad_token_id)
+    def _longest(self, origins: Mapping[Any, _Origin], loader_arrays: Any) -> int:
+        parts = self._model.read(_arguments(origins, loader_arrays, None), self._pad_token_id)
         # Without any, nothing tells padding: no row is shorter than its batch.
         real = [sum(row) for part in parts for row in part.real or [[part.width]]]
         return max(real, default=0)
 
 
 def _arguments(origins: Mapping[Any, _Origin], loader_arrays: Any, longest: Any) -> Any:
-    """Return the arguments of a forward, built again: ("inputs", 0) is arguments["inputs"][0]. None
-    where it is open how one is cut.
-    """
+    """Return the arguments of a forward by their places; None where it is open how one is cut."""
     arguments: dict[Any, Any] = {}
     for argument_place, origin in origins.items():
         if origin.place not in loader_arrays:  # an array that this batch does not have
@@ -210,33 +200,25 @@ def _arguments(origins: Mapping[Any, _Origin], loader_arrays: Any, longest: Any)
     return arguments
 
 
-def _sides_between(loader_array: Any, argument: Any) -> list[str]:
-    """Return the sides of an array of the loader (of `_SIDES`) that make an argument."""
+def _sides_between(loader_array: Any, argument: Any) -> dict[str, tuple[int, int]]:
+    """Return the sides of an array of the loader (of `_SIDES`) that make an argument: for each, the
+    columns of the array and how many of them are kept.
+    """
     from_shape, to_shape = tuple(loader_array.shape), tuple(argument.shape)
     if len(from_shape) != 2 or len(to_shape) != 2:  # only rows of tokens are cut or turned
         is_same = from_shape == to_shape and bool((loader_array == argument).all())
-        return ["first"] if is_same else []
-    changed = {
-        side: change(loader_array, to_shape[0 if side == "upper" else 1])
-        for side, change in _SIDES.items()
-    }
-    return [
-        side
-        for side, array in changed.items()
-        if tuple(array.shape) == to_shape and bool((array == argument).all())
-    ]
+        return {"first": (0, 0)} if is_same else {}
+    sides = {}
+    for side, (axis, change) in _SIDES.items():
+        width, kept = from_shape[axis], to_shape[axis]
+        array = change(loader_array, kept)
+        if tuple(array.shape) == to_shape and bool((array == argument).all()):
+            sides[side] = width, width if side == "turned" else kept
+    return sides
 
 
-def _columns(loader_array: Any, argument: Any, side: str) -> tuple[int, int]:
-    if len(loader_array.shape) != 2:
-        return 0, 0
-    axis = 0 if side == "upper" else 1
-    width = loader_array.shape[axis]
-    return width, width if side == "turned" else argument.shape[axis]
-
-
-def _tokens_of(part: ReadBatch) -> Any:
-    return part.rows, part.widths, part.real
+def _tokens_of(parts: list[ReadBatch]) -> Any:
+    return [(part.rows, part.widths, part.real) for part in parts]
 
 
 def _arrays_by_place(nested: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
