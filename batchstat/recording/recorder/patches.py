@@ -53,18 +53,15 @@ class Patches:
 
 
 def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    """Make torch tell the recorder of every forward, backward, optimizer step and loader.
-
-    `Module.__call__` is replaced, and no global hook registered: such hooks get no keyword
-    arguments, and any of them ends the shortcut that dynamo takes, which cost 0.5 ms per step of a
-    model of 215 modules.
-    """
+    """Make torch tell the recorder of every forward, backward, optimizer step and loader."""
     from torch.utils.data import dataloader
 
     forwards = recorder.forwards
     original_call = torch.nn.Module.__call__
 
-    # This runs for each module inside a model too, so that it does as little as can be.
+    # Runs for each module inside a model too, so that it does as little as can be. No global hook:
+    # these get no keyword arguments, and any ends the shortcut that dynamo takes, which cost 0.5 ms
+    # per step of a model of 215 modules.
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if forwards.is_busy:  # inside another forward or a backward, or nothing is recorded
             return original_call(self, *args, **kwargs)
@@ -94,40 +91,18 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
 
 def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
     """Note every step of every optimizer, by the hooks that torch has for that since 2.0."""
-
-    def init(original: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder.has_optimizer = True
-        return original(*args, **kwargs)
-
-    patches.wrap(torch.optim.Optimizer, "__init__", init)
     hooks = sys.modules["torch.optim.optimizer"]
-    if not hasattr(hooks, "register_optimizer_step_post_hook"):  # torch before 2.0
-        _patch_each_optimizer(torch, recorder, patches)
-        return
-    before = hooks.register_optimizer_step_pre_hook(
-        lambda *_: setattr(recorder, "is_stepping", True)
-    )
-    after = hooks.register_optimizer_step_post_hook(
-        lambda optimizer, _args, _kwargs: recorder.safely(recorder.note_optimizer_step, optimizer)
-    )
-    patches.on_restore(before.remove)
-    patches.on_restore(after.remove)
-
-
-def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    """Note every step of every optimizer in torch before 2.0: each class defines a `step` of its
-    own, which is wrapped when the first optimizer of that class is made.
-    """
+    has_hooks = hasattr(hooks, "register_optimizer_step_post_hook")
+    wrapped: set[type] = set()
 
     def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        """Make an optimizer (`self`), and wrap `step` of its class."""
+        recorder.has_optimizer = True
         original(self, *args, **kwargs)
-        kind = type(self)
-        # The mark says that this class is wrapped; one that it inherits says so of its parent only.
-        if "_batchstat" not in vars(kind):
-            kind._batchstat = True
-            patches.on_restore(lambda: delattr(kind, "_batchstat"))
-            patches.wrap(kind, "step", step)
+        # Before torch 2.0, `step` of a class is wrapped when its first optimizer is made: each
+        # class defines its own.
+        if not has_hooks and type(self) not in wrapped:
+            wrapped.add(type(self))
+            patches.wrap(type(self), "step", step)
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.is_stepping = True
@@ -136,6 +111,15 @@ def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> N
         return result
 
     patches.wrap(torch.optim.Optimizer, "__init__", init)
+    if has_hooks:
+        before = hooks.register_optimizer_step_pre_hook(
+            lambda *_: setattr(recorder, "is_stepping", True)
+        )
+        after = hooks.register_optimizer_step_post_hook(
+            lambda self, _args, _kwargs: recorder.safely(recorder.note_optimizer_step, self)
+        )
+        patches.on_restore(before.remove)
+        patches.on_restore(after.remove)
 
 
 def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
@@ -144,17 +128,20 @@ def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
     """
 
     def step(original: Any, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run the scaler's step, which steps the optimizer unless a gradient is infinite."""
         steps_before = recorder.optimizer_steps
         result = original(self, optimizer, *args, **kwargs)
-        # The optimizer was not stepped. Without a batch, another optimizer has ended this step.
-        if recorder.optimizer_steps == steps_before and recorder.batches_in_step:
-            recorder.safely(recorder.end_step, type(optimizer).__name__, skipped=True)
+        _end_skipped(recorder, steps_before, optimizer)
         return result
 
     # torch.amp.GradScaler is new in torch 2.3; before it there was one for CUDA alone.
     owner = torch.amp if hasattr(getattr(torch, "amp", None), "GradScaler") else torch.cuda.amp
     patches.wrap(owner.GradScaler, "step", step)
+
+
+def _end_skipped(recorder: Recorder, steps_before: int, owner: Any) -> None:
+    # The optimizer was not stepped. Without a batch, another optimizer has ended this step.
+    if recorder.optimizer_steps == steps_before and recorder.batches_in_step:
+        recorder.safely(recorder.end_step, type(owner).__name__, skipped=True)
 
 
 def patch_loaders(iterator_class: Any, recorder: Any, patches: Patches) -> None:
@@ -188,28 +175,23 @@ def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
     """
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run the engine's step, which loops call after every batch.
-
-        It steps the optimizer only after the last batch of a step, the boundary. If it did not
-        there, a gradient was infinite.
-        """
-        # Asked before, since the original counts the batch.
+        # Loops call it after every batch. It steps the optimizer only after the last one of a step,
+        # the boundary: if it did not there, a gradient was infinite. Asked before, since the
+        # original counts the batch.
         is_last, steps_before = self.is_gradient_accumulation_boundary(), recorder.optimizer_steps
         recorder.is_stepping = is_last  # it may clear the gradients of a step that it skips
         result = original(self, *args, **kwargs)
         recorder.is_stepping = False
-        if is_last and recorder.optimizer_steps == steps_before and recorder.batches_in_step:
-            recorder.safely(recorder.end_step, type(self).__name__, skipped=True)
+        if is_last:
+            _end_skipped(recorder, steps_before, self)
         return result
 
     patches.wrap(module.DeepSpeedEngine, "step", step)
 
 
 def patch_dispatcher(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """Note what accelerate's DataLoaderDispatcher hands out (`dispatch_batches=True`).
-
-    Its first rank reads every batch from a loader of torch and sends each rank a part. So only the
-    first rank sees sample numbers, and only those of the whole batch.
+    """Note what accelerate's DataLoaderDispatcher hands out (`dispatch_batches=True`): its first
+    rank reads every batch, so that it alone sees sample numbers, and sends each rank a part.
     """
 
     # Reads the batch that is cut into parts, on the first rank out of `iterator`.
