@@ -14,9 +14,7 @@ from .arguments import WholeNumbers, as_array, converted
 
 
 def copied(tensor: Any) -> Any:
-    """Return a copy of a tensor in the memory of the processor, as an array: the command may change
-    the tensor afterwards.
-    """
+    """Return a copy of a tensor of the processor as an array: the command may change the tensor."""
     array = as_array(tensor)
     return array.clone() if array is tensor else array.copy()  # without NumPy it is still a tensor
 
@@ -30,8 +28,7 @@ class Copies:
 
         # An event of CUDA that comes when all copies are done; None if they were made at once.
         self._event: Any = None
-        # The stream of CUDA that makes the copies; None on a device without streams, such as that
-        # of a Mac, whose copies are waited for.
+        # The stream of CUDA that makes the copies; on other devices copies are waited for.
         self._stream = _stream_of(torch, numbers)
         if self._stream is None:
             self._copies = numbers.converted(lambda tensor: tensor.detach().to("cpu"))
@@ -45,7 +42,6 @@ class Copies:
             self._event.record(self._stream)
 
     def _copy(self, tensor: Any) -> Any:
-        """Begin to copy a tensor, and return the memory that it is copied into."""
         import torch
 
         if tensor.device.type == "cpu":
@@ -85,9 +81,7 @@ def _stream_of(torch: Any, numbers: WholeNumbers) -> Any:
 
 
 class Moment(NamedTuple):
-    """A moment of the training: when the processor reached it, and a mark for a CUDA device, which
-    reaches it later.
-    """
+    """A moment of the training, which a CUDA device reaches later than the processor."""
 
     at: float  # seconds of `perf_counter` on the processor
     event: Any  # the mark, an event of CUDA; None without a CUDA device
@@ -133,16 +127,14 @@ class Clock:
         event = cuda.Event(enable_timing=True)
         event.record(cuda.current_stream(self._device))
         moment = Moment(at, event)
-        # An event tells only the time since another event: all are counted from the first one.
+        # An event tells only the time since another event: all are counted from the first one, as
+        # if the processor and the device had reached it together.
         if self._first is None:
             self._first = moment
         return moment
 
     def seconds(self, moment: Moment) -> float:
-        """Return when the device reached a moment, in seconds of `perf_counter`.
-
-        The first moment is taken to be when the processor reached it.
-        """
+        """Return when the device reached a moment, in seconds of `perf_counter`."""
         if moment.event is None or self._first is None:
             return moment.at
         # Waits only at the end of a run: before, no moment is read until the device reached it.

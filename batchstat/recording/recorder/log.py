@@ -18,10 +18,8 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 class Log:
-    """The file of a process, opened when there is something to write.
-
-    What is written is there, whatever ends the process: no buffer is lost with it, and a reader
-    sees every whole line while the command runs.
+    """The file of a process, opened when there is something to write. What is written is there,
+    whatever ends the process: no buffer is lost with it.
     """
 
     def __init__(self, folder: str, run_id: str) -> None:
@@ -42,9 +40,7 @@ class Log:
         return round(at - self.start, 6)
 
     def write(self, events: Iterable[dict[str, Any]]) -> None:
-        """Write events, a line of JSON for each.
-
-        `events` is an iterator, of which each event becomes text at once: Python's garbage
+        """Write events, a line of JSON for each. Each becomes text at once: Python's garbage
         collector goes through whatever dictionaries are kept, which takes time.
         """
         text = "".join([_encode(event) + "\n" for event in events])
@@ -53,9 +49,8 @@ class Log:
             os.write(self._file, text.encode())  # unbuffered: it is there if the process is killed
 
     def note_process(self, stage: str, **more: Any) -> None:
-        """Add a line to the file of all processes, such as that this one imported torch.
-
-        Where nothing was recorded, these lines tell the user why.
+        """Add a line to the file of all processes, such as that this one imported torch: where
+        nothing was recorded, these tell the user why.
         """
         line = json.dumps({"k": stage, "process": os.getpid(), **more}) + "\n"
         # Opened for appending: lines of processes that write at once do not overwrite each other.
@@ -66,9 +61,8 @@ class Log:
             os.close(file)
 
     def open(self) -> None:
-        """Open the file of this process and write its first line, unless it is open.
-
-        A process that was forked gets a file of its own: `is_open` compares the process id.
+        """Open the file of this process and write its first line, unless it is open. A process that
+        was forked gets a file of its own.
         """
         if self.is_open:
             return

@@ -11,23 +11,14 @@ VARIABLE = "BATCHSTAT_RUN"  # the environment variable by which the processes of
 
 @dataclass(frozen=True, repr=False)  # which would show the key
 class Orders:
-    """What a run is to do.
+    """What a run is to do."""
 
-    Attributes:
-        folder: where its processes write.
-        run_id: the id of the run, which its files repeat.
-        key: makes the digests of samples; it is never written to a file.
-        steps: after how many steps the command is ended; 0 where it is not.
-        is_dry: whether an epoch of batches is made without training.
-        without_weights: whether models of transformers are made without weights.
-    """
-
-    folder: str
-    run_id: str
-    key: bytes
-    steps: int = 0
-    is_dry: bool = False
-    without_weights: bool = False
+    folder: str  # where its processes write
+    run_id: str  # which its files repeat
+    key: bytes  # makes the digests of samples; it is never written to a file
+    steps: int = 0  # after how many steps the command is ended; 0 where it is not
+    is_dry: bool = False  # whether an epoch of batches is made without training
+    without_weights: bool = False  # whether models of transformers are made without weights
 
     @classmethod
     def of_environment(cls) -> Orders:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib
 import importlib.util
 import os
 import sys
@@ -15,8 +16,8 @@ from .recorder import Recorder
 from .trainers import patch_trainer
 from .weights import patch_prepare, patch_weights
 
-_TORCH = "torch"
 _LIBRARIES = {
+    "torch": patch_torch,
     "transformers.trainer": patch_trainer,
     "transformers.modeling_utils": patch_weights,
     "accelerate.data_loader": patch_dispatcher,
@@ -35,10 +36,6 @@ def watch() -> None:
     recorder.may_exit = True
     recorder.log.note_process("started")
 
-    def on_torch(module: Any) -> None:
-        recorder.log.note_process("torch")
-        patch_torch(module, recorder, patches)
-
     def leave(original: Any, code: int) -> Any:
         recorder.close()
         return original(code)
@@ -49,21 +46,16 @@ def watch() -> None:
     if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
         os.register_at_fork(after_in_child=recorder.forget)
     # First, since the import system asks no further finder once one knows a module.
-    sys.meta_path.insert(0, _Watcher({_TORCH: on_torch, **_library_patches(recorder, patches)}))
+    sys.meta_path.insert(0, _Watcher(_library_patches(recorder, patches)))
 
 
 def record_here(orders: Orders) -> tuple[Recorder, Patches]:
-    """Record this process from now on, which is `batchstat.record` in a notebook or a script.
-
-    Returns:
-        The recorder, and what it replaced in torch and other libraries.
+    """Record this process from now on, for `batchstat.record`; return the recorder, and what it
+    replaced in torch and other libraries.
     """
-    import torch
-
+    importlib.import_module("torch")
     recorder, patches = Recorder(orders), Patches()
-    for stage in ("started", "torch"):
-        recorder.log.note_process(stage)
-    patch_torch(torch, recorder, patches)
+    recorder.log.note_process("started")
     actions = _library_patches(recorder, patches)
     # A notebook has imported most of them already; the others are patched when they are imported.
     for name in [name for name in actions if name in sys.modules]:
@@ -75,22 +67,21 @@ def record_here(orders: Orders) -> tuple[Recorder, Patches]:
 
 
 def _library_patches(recorder: Recorder, patches: Patches) -> dict[str, Any]:
-    return {
-        name: functools.partial(patch, recorder=recorder, patches=patches)
-        for name, patch in _LIBRARIES.items()
-    }
+    def patch(name: str, module: Any) -> None:
+        if name == "torch":
+            recorder.log.note_process(name)
+        _LIBRARIES[name](module, recorder, patches)
+
+    return {name: functools.partial(patch, name) for name in _LIBRARIES}
 
 
 class _Watcher:
-    """A finder of `sys.meta_path` that calls a function when a module has been imported.
-
-    Attributes:
-        _actions: the function of each module that is watched, by the name of the module.
-        _is_looking: whether it is asking the other finders.
+    """A finder of `sys.meta_path` that calls a function of `actions`, by the name of a module, when
+    that has been imported.
     """
 
     def __init__(self, actions: dict[str, Any]) -> None:
-        self._actions, self._is_looking = actions, False
+        self._actions, self._is_looking = actions, False  # whether it is asking the other finders
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
         """Return the spec of a watched module, whose import then calls its function; else None."""
@@ -108,7 +99,6 @@ class _Watcher:
 
         @functools.wraps(execute)
         def exec_module(module: Any) -> None:
-            """Execute the module, as its import does, then call its function of `_actions`."""
             execute(module)
             # Only now is the module no longer watched: transformers asks for the spec of torch, to
             # see whether it is installed, and imports it later.

@@ -14,21 +14,16 @@ _NO_TRAINER = (
 
 
 def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """With --no-weights, make `from_pretrained` of transformers return a model without weights.
-
-    Its parameters are on torch's meta device: they have shapes and take no memory. It stays there
-    whatever device a script moves it to, and is not quantized.
+    """With --no-weights, make `from_pretrained` of transformers return a model without weights: its
+    parameters are on torch's meta device, where they take no memory, whatever a script moves it to.
     """
     if not recorder.orders.without_weights:
         return
     import torch
 
     def from_pretrained(_original: Any) -> Any:
-        """Return the class method that stands in for the original `from_pretrained`."""
-
         # `cls` is the class for which it is called, such as LlamaForCausalLM.
         def wrapped(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
-            """Make a model of the configuration of a checkpoint, without reading its weights."""
             config = kwargs.get("config")
             if config is None:
                 # Of the arguments, those that say where the configuration of the model is.
@@ -62,10 +57,9 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def patch_prepare(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """With --no-weights, make accelerate leave such a model as it is on several ranks.
-
-    Its `prepare_model` wraps a model in DistributedDataParallel, which compares the parameters of
-    all ranks and sends those of the first to the others: without weights there are none to send.
+    """With --no-weights, make accelerate leave such a model as it is on several ranks: its
+    `prepare_model` wraps a model in DistributedDataParallel, which sends the weights of the first
+    rank to the others.
     """
     if not recorder.orders.without_weights:
         return
