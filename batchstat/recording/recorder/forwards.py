@@ -10,7 +10,7 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .arguments import (
@@ -28,14 +28,9 @@ from .read_batches import ReadBatch
 from .reading import read_parts
 from .token_ids import Inside
 
-_MOST_PENDING = 256
-"""Forwards that wait for a gradient: more are those of an evaluation that builds graphs."""
-_MOST_MISSES = 50_000
-"""Calls of modules without token ids, after which a program is taken to train on something else."""
-_LARGEST_COPY = 4096
-"""Tokens of a batch, up to which it is copied and read later. A larger one is read at once: copying
-it would take longer.
-"""
+_MOST_PENDING = 256  # forwards that wait for a gradient: more are those of an evaluation
+_MOST_MISSES = 50_000  # calls without token ids, after which something else is taken to be trained
+_LARGEST_COPY = 4096  # tokens: a larger batch is read at once, since copying it would take longer
 _MOST_OUTPUTS = 4  # outputs of a forward that are watched for a gradient, at most
 
 
@@ -46,7 +41,7 @@ class Model:
         """Look for the facts of a model. `pad_token_id` is its tokenizer's, which comes first."""
         inner = unwrapped(module)
         config = getattr(inner, "config", None)
-        self.kind = type(inner).__name__  # its class
+        self.kind = type(inner).__name__
         self.is_of_rows = False  # whether a row has one output, as of a classifier
         self.module = weakref.ref(module)
         # Whether it has an encoder and a decoder; None where it does not say.
@@ -54,17 +49,13 @@ class Model:
         modules = list(module.modules())
         self.inside = Inside(modules)
         embeddings = [each for each in modules if "Embedding" in type(each).__name__]
-        self.takes_ids = bool(embeddings)  # whether it has an embedding, and so takes token ids
-        # The id that pads, by its tokenizer, its configuration or its embedding; None where none of
-        # them says it.
-        self.pad_token_id = pad_token_id
-        if self.pad_token_id is None:
-            self.pad_token_id = getattr(config, "pad_token_id", None)
-        # Without a configuration of transformers, as in a loop of plain torch: the first embedding
-        # that states one.
-        for embedding in embeddings:
-            if self.pad_token_id is None and isinstance(embedding, torch.nn.Embedding):
-                self.pad_token_id = embedding.padding_idx
+        self.takes_ids = bool(embeddings)
+        # The id that pads, by its tokenizer, its configuration, or, as in a loop of plain torch,
+        # the first embedding that states one; None where none of them does.
+        of_torch = [each for each in embeddings if isinstance(each, torch.nn.Embedding)]
+        said = [pad_token_id, getattr(config, "pad_token_id", None)]
+        said += [each.padding_idx for each in of_torch]
+        self.pad_token_id = next((each for each in said if each is not None), None)
         # An adapter of PEFT wraps the model whose forward computes the loss.
         get_base_model = getattr(inner, "get_base_model", None)
         loss_modules = [inner] if get_base_model is None else [inner, get_base_model()]
@@ -74,11 +65,10 @@ class Model:
 
     def read(self, arrays: Any, pad_token_id: Any = None) -> list[ReadBatch]:
         """Return what it computes of the arrays among its arguments: a part for each set of ids.
-
         `pad_token_id`, which was seen in the loop, comes before that of the model.
         """
-        used_pad_token_id = self.pad_token_id if pad_token_id is None else pad_token_id
-        parts = read_parts(arrays, used_pad_token_id, self.has_decoder, self.inside)
+        pad_token_id = self.pad_token_id if pad_token_id is None else pad_token_id
+        parts = read_parts(arrays, pad_token_id, self.has_decoder, self.inside)
         self.mark(parts)
         return parts
 
@@ -103,24 +93,22 @@ def _uses_count(module: Any) -> bool:
 
 
 class Forward:
-    """One call of the model.
+    """One call of the model."""
 
-    Attributes:
-        model: what is known of the model.
-        has_ids: whether token ids were among its arguments; with embeddings instead, only the mask
-            says where the tokens are.
-        is_counted: whether its loss divides by the number of trained tokens of the step.
-        began: when it began.
-        training: whether the model is in training mode.
-        ranks_meet: whether ranks wait for each other in it, or in its backward.
-        came_back: whether a gradient has come back to an output.
-        is_watched: whether any output was found that a gradient could come back to.
-        sizes: of the outputs that are no single number.
-        thread: the number of the thread that called it.
-        newest_epoch: the number of the newest iterator of a loader.
-        arrays: the whole numbers among its arguments, as arrays; None while a device has them.
-        fetched: the batch of a loader that it computes; None where its tensors are no loader's.
-    """
+    # Whether token ids were among its arguments; with embeddings instead, only the mask says where
+    # the tokens are.
+    has_ids = True
+    is_counted = False  # whether its loss divides by the number of trained tokens of the step
+    training = False  # whether the model is in training mode
+    ranks_meet = False  # whether ranks wait for each other in it, or in its backward
+    came_back = False  # whether a gradient has come back to an output
+    is_watched = False  # whether any output was found that a gradient could come back to
+    sizes: Sequence[tuple[int, ...]] = ()  # of the outputs that are no single number
+    newest_epoch = sys.maxsize  # the number of the newest iterator of a loader
+    fetched: Fetched | None = None  # the loader's batch that has its very tensors
+    arrays: Any = None  # the whole numbers among its arguments; None while a device has them
+    _copies: Copies | None = None  # that a device still makes
+    _parts: list[ReadBatch] | None = None  # what was read of the arrays
 
     def __init__(
         self, model: Model, numbers: WholeNumbers, began: Moment, is_new: bool = False
@@ -129,21 +117,10 @@ class Forward:
         an `is_new` forward it is seen only later which of them are token ids.
         """
         self.model, self.began = model, began
-        self.fetched: Fetched | None = None
-        self.is_counted = self.came_back = self.is_watched = self.training = False
-        self.sizes: list[tuple[int, ...]] = []
-        self.ranks_meet = False
-        self.has_ids = True
-        self.thread, self.newest_epoch = threading.get_ident(), sys.maxsize
-        # Copies that a device still makes, and what was read of the arrays: None without.
-        self._copies: Copies | None = None
-        self._parts: list[ReadBatch] | None = None
-        self.arrays: Any = None
+        self.thread = threading.get_ident()
         if not numbers.are_here:  # copied while the training goes on
             self._copies = Copies(numbers)
-        elif (
-            numbers.size > _LARGEST_COPY and not is_new
-        ):  # to copy them takes longer than to read them now
+        elif numbers.size > _LARGEST_COPY and not is_new:
             self.arrays = numbers.converted(as_array)
             self._parts = model.read(self.arrays)
         else:  # `read` reads them when the forward is written, together with others
@@ -155,8 +132,8 @@ class Forward:
 
     @property
     def is_trained(self) -> bool:
-        """Whether a gradient has come back. Where no output could be watched, as they are hidden in
-        an object, whether the model is in training mode.
+        """Whether a gradient has come back; where all outputs are hidden in an object, whether the
+        model is in training mode.
         """
         return self.came_back or (self.training and not self.is_watched)
 
@@ -185,46 +162,36 @@ class Forward:
 
 
 class Forwards:
-    """Notes the outermost forward of each model that takes token ids.
-
-    A forward is what is computed, whatever loaders prefetched. A gradient that comes back is what
-    tells training from evaluation, whatever `training` and `no_grad` say.
-
-    Attributes:
-        is_busy: whether calls of modules are not looked at: inside a forward or a backward, whose
-            parts they are, or where nothing is recorded. Always False once several threads call:
-            `call` then tells their calls apart, which takes longer.
-        backwards: for the number of each thread, its backwards that run now (one inside another
-            with gradient checkpointing).
-        stop_again: ends the command once more, after it was ended as planned; None before.
-        pending: forwards to which no gradient has come yet.
-        unused: [calls, tokens] of forwards that build no graph, since the last batch was written.
-        seen: number of forwards that were trained.
-        misses: calls of modules without token ids, since the last backward.
-        is_resting: whether there were so many that nothing is looked at before the next backward.
-        labels: of the batch of a Trainer's step, which may compute its loss outside of the model;
-            None without a Trainer.
-        has_failed: whether nothing is recorded any more, since something went wrong.
-        clock: of the device that computes.
-        loaders: the batches of loaders.
-        pad_token_id: of the tokenizer of a Trainer; None without one.
+    """Notes the outermost forward of each model that takes token ids. A gradient that comes back is
+    what tells training from evaluation, whatever `training` and `no_grad` say.
     """
 
     def __init__(self, loaders: Loaders) -> None:
         """Begin without a forward, off until torch is patched."""
+        # Whether calls of modules are not looked at: inside a forward or a backward, whose parts
+        # they are, or where nothing is recorded. Always False once several threads call: `call`
+        # then tells their calls apart, which takes longer.
         self.is_busy = self._is_off = True
         self._busy: set[int] = set()  # the numbers of threads inside a forward or a backward
         self._first_thread, self._has_threads = threading.get_ident(), False
+        # For the number of each thread, its backwards that run now (one inside another with
+        # gradient checkpointing).
         self.backwards: dict[int, int] = {}
+        # Ends the command once more, after it was ended as planned; None before.
         self.stop_again: Callable[[], None] | None = None
         self.loaders = loaders
-        self.pending: list[Forward] = []
+        self.pending: list[Forward] = []  # forwards to which no gradient has come yet
+        # [calls, tokens] of forwards that build no graph, since the last batch was written.
         self.unused = [0, 0]
+        # Forwards that were trained; calls of modules without token ids since the last backward.
         self.seen = self.misses = 0
+        # Of the batch of a Trainer's step, which may compute its loss outside of the model.
         self.labels: Any = None
+        # Whether nothing is recorded any more, since something went wrong; whether there were so
+        # many misses that nothing is looked at before the next backward.
         self.has_failed = self.is_resting = False
         self.clock = Clock()
-        self.pad_token_id: Any = None
+        self.pad_token_id: Any = None  # of the tokenizer of a Trainer
         # What is seen inside the model of the last forward, if that is looked into; and the number
         # of the thread in which it is running, or 0.
         self._inside: Inside | None = None
@@ -236,14 +203,10 @@ class Forwards:
         self._models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
 
     def call(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        """Call a module that is inside no other forward, and note its forward if it has token ids.
-
-        `original` is torch.nn.Module.__call__, which this stands in for.
-        """
+        """Call a module by `original`; note its forward if it has token ids and is in no other."""
         if self.stop_again is not None:
             self.stop_again()
-        torch = _torch()
-        if self._is_off or _is_compiling(torch) or threading.get_ident() in self._busy:
+        if self._is_off or _is_compiling() or threading.get_ident() in self._busy:
             return original(module, *args, **kwargs)
         if self._looked_into == threading.get_ident():
             self._look(module, args, kwargs)
@@ -253,16 +216,16 @@ class Forwards:
         if self.is_in_backward or "_is_replica" in module.__dict__:
             return self._call_inside(original, module, args, kwargs)
         try:
-            model, arguments = self._called(torch, module, args, kwargs)
-            numbers, forward = self._begin_forward(torch, model, arguments)
+            model, arguments = self._called(module, args, kwargs)
+            numbers, forward = self._begin_forward(model, arguments)
             if model is not module:
                 self._look(module, args, kwargs)
         except Exception as error:  # the command must go on as it would without
             self.fail(error)
             return original(module, *args, **kwargs)
         if numbers is None:  # no model with token ids
-            # Preparing data may call many modules, and each look at one costs time: after many, the
-            # recorder rests until a backward wakes it.
+            # Preparing data may call many modules, each look at which costs time: after many, the
+            # recorder rests until a backward.
             self.misses += 1
             if self.misses > _MOST_MISSES and not self.seen:
                 self.is_resting = True
@@ -289,26 +252,23 @@ class Forwards:
                 return original(module, *args, **kwargs)
             finally:
                 self._looked_into = 0
-        was_inside = self.enter()
-        try:
+        with self.inside():
             return original(module, *args, **kwargs)
-        finally:
-            self.leave(was_inside)
 
-    def enter(self) -> bool:
-        """Note that this thread is inside a forward or a backward; return whether it was before."""
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Note that this thread is inside a forward or a backward, as long as the context lasts."""
         thread = threading.get_ident()
         was_inside = thread in self._busy
         self._busy.add(thread)
         self._has_threads |= thread != self._first_thread
         self.is_busy = self._is_off or not self._has_threads
-        return was_inside
-
-    def leave(self, was_inside: bool) -> None:
-        """Note that this thread has left it; it may be inside another one."""
-        if not was_inside:
-            self._busy.discard(threading.get_ident())
-        self.is_busy = self._is_off or (was_inside and not self._has_threads)
+        try:
+            yield
+        finally:
+            if not was_inside:
+                self._busy.discard(thread)
+            self.is_busy = self._is_off or (was_inside and not self._has_threads)
 
     def record(self, on: bool) -> None:
         """Look at calls of modules from now on, or at none."""
@@ -322,16 +282,16 @@ class Forwards:
         task = getattr(_torch()._C, "_current_graph_task_id", None)  # new in torch 2
         return bool(self.backwards) and (task is None or task() != -1)
 
-    def _called(self, torch: Any, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def _called(self, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the module whose forward begins, and its arguments by name: that which is called,
         or one around it, whose `forward` the loop called by itself.
         """
         called = module, arguments_by_name(module, args, kwargs)
-        for owner, arguments in forwards_around(torch.nn.Module):
+        for owner, arguments in forwards_around(_torch().nn.Module):
             if type(owner) in self._seen_kinds:  # a part of a forward that was noted
                 self._look(module, args, kwargs)
                 return module, {}
-            if self._numbers_with_ids(torch, owner, arguments) is not None:
+            if self._numbers_with_ids(owner, arguments) is not None:
                 called = owner, arguments
         if called[0] is not module:
             self._seen_kinds.add(type(called[0]))
@@ -357,26 +317,24 @@ class Forwards:
         del self.pending[:-_MOST_PENDING]  # all but the newest
 
     def _begin_forward(
-        self, torch: Any, module: Any, arguments: dict[str, Any]
+        self, module: Any, arguments: dict[str, Any]
     ) -> tuple[WholeNumbers | None, Forward | None]:
         """Return the whole numbers that a module is given, and its forward."""
-        # Trainer.compute_loss takes the labels out of its inputs where it smooths them or has a
-        # loss of its own.
+        # Trainer.compute_loss takes them out where it smooths them or has a loss of its own.
         if self.labels is not None and "labels" not in arguments:
             arguments = {**arguments, "labels": self.labels}
-        numbers = self._numbers_with_ids(torch, module, arguments)
+        numbers = self._numbers_with_ids(module, arguments)
         if numbers is None:
             return None, None
         self._inside = None
         # Without gradients it is an evaluation, or the reference model of DPO.
-        if not torch.is_grad_enabled():
+        if not _torch().is_grad_enabled():
             return numbers, None
         model = self.model_of(module)
         self.clock.note_device(numbers)
         # Several threads are not looked into: names tell which arguments are token ids.
         is_new = not self._has_threads and model.inside.begin(numbers.nested)
-        if is_new:
-            self._inside = model.inside
+        self._inside = model.inside if is_new else None
         forward = Forward(model, numbers, self.clock.now(), is_new)
         forward.newest_epoch = self.loaders.newest_epoch
         forward.fetched = self.loaders.take_with_tensors(numbers.tensors)
@@ -395,18 +353,14 @@ class Forwards:
         return model
 
     def forget(self) -> None:
-        """Forget the forwards of the process that this one was forked from, of whose threads it has
-        this one alone.
-        """
+        """Forget the forwards, and other threads, of the process that this one was forked from."""
         self.pending.clear()
         self._busy &= {threading.get_ident()}
         self._first_thread, self._has_threads = threading.get_ident(), False
         self.unused, self.misses = [0, 0], 0
 
     def wake(self) -> None:
-        """Look at calls of modules again after a backward: training has begun, and the calls
-        without token ids before it may have prepared data.
-        """
+        """Look at calls of modules again after a backward: training has begun."""
         self.misses = 0
         if self.is_resting and not self.has_failed:
             self.record(True)
@@ -431,27 +385,24 @@ class Forwards:
             self.pending.remove(forward)
         return trained
 
-    def _numbers_with_ids(
-        self, torch: Any, module: Any, arguments: Mapping[str, Any]
-    ) -> WholeNumbers | None:
+    def _numbers_with_ids(self, module: Any, arguments: Mapping[str, Any]) -> WholeNumbers | None:
         """Return the whole numbers among the arguments of a model, token ids among them; None where
         there are no token ids, or where the module is only a part of a model.
         """
-        # A loop may call an embedding by itself: it takes token ids, but is a layer and no model. A
-        # head or a loss takes what the model computed.
-        if isinstance(module, torch.nn.Embedding) or not enters_graph(arguments):
+        # A loop may call a layer by itself: an embedding, or a head or a loss, which takes what the
+        # model computed.
+        if isinstance(module, _torch().nn.Embedding) or not enters_graph(arguments):
             return None
         numbers = WholeNumbers(arguments)
         if not numbers.hold_ids:
             return None
-        # Rows of whole numbers by another name are token ids only if the module has an embedding
-        # for them; else they may be labels or features.
+        # Without an embedding, rows of whole numbers by another name may be labels or features.
         if "input_ids" not in arguments and not self.model_of(module).takes_ids:
             return None
         nested = numbers.nested
         has_mask_alone = "attention_mask" in nested and "input_ids" not in nested
-        # A model that is given embeddings, as some with pictures are: its ids are not known, but
-        # its mask has their rows, width and padding, and stands in for them.
+        # A model that is given embeddings, as some with pictures are: its mask stands in for its
+        # ids, which are not known.
         if "inputs_embeds" in arguments and has_mask_alone:
             nested["input_ids"] = nested["attention_mask"]
             numbers.tensors.append(nested["attention_mask"])
@@ -464,22 +415,19 @@ def _torch() -> Any:
     return torch
 
 
-def _is_compiling(torch: Any) -> bool:
+def _is_compiling() -> bool:
     """Return whether torch.compile traces a graph, or CUDA captures one: what the recorder does
     must not become a part of it.
     """
     # Before torch 2.1 there is no torch.compiler; `bool()` is False.
-    compiler = getattr(torch, "compiler", None)
+    compiler, cuda = getattr(_torch(), "compiler", None), _torch().cuda
     if compiler is not None and getattr(compiler, "is_compiling", bool)():
         return True
-    cuda = torch.cuda
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def _outputs_with_graph(value: Any) -> list[Any]:
-    """Return the tensors in what a model returned that a gradient may come back to, the first
-    few.
-    """
+    """Return the first tensors in what a model returned that a gradient may come back to."""
     if hasattr(value, "requires_grad"):  # a tensor
         # A leaf is a parameter or an input that the model hands back: it was not computed.
         return [value] if value.requires_grad and not value.is_leaf else []

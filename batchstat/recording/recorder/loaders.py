@@ -21,36 +21,27 @@ from .reading import token_ids
 _FACTS = "_batchstat"
 _RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
 _RECENT_IN_DRY_RUN = 256  # from which it learns: a loop may take the batches of a step at once
-_MOST_FETCHED = 1024
-"""Batches that were handed out and are not computed yet: more are those of an evaluation."""
+_MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an evaluation
 
 
 class Fetched:
-    """A batch that a loader has handed out.
+    """A batch that a loader has handed out."""
 
-    Attributes:
-        iterator: a weak reference to the iterator that yielded it; None where it is not needed.
-        source: (epoch, data set, loader), a number of each. The epoch is the number of the
-            iterator: each epoch has one of its own.
-        place: how many batches the iterator had yielded before.
-        numbers: its sample numbers; None for a stream, which has none, and for a part of a batch.
-        data: what the loader yielded; None where that is not needed any more.
-    """
-
-    __slots__ = ("data", "iterator", "numbers", "place", "source")
+    __slots__ = ("data", "epoch", "iterator", "numbers", "place", "source")
 
     def __init__(
         self, iterator: Any, facts: _IteratorFacts, numbers: list[int] | None, data: Any
     ) -> None:
         """Take a batch, and what its sampler asked for."""
-        self.iterator, self.numbers, self.data = iterator, numbers, data
-        self.source, self.place = facts.source, facts.n_yielded
+        # A weak reference to the iterator that yielded it; None where it is not needed.
+        self.iterator = iterator
+        # Its sample numbers; None for a stream, which has none, and for a part of a batch.
+        self.numbers = numbers
+        self.data = data  # what the loader yielded; None where that is not needed any more
+        # (epoch, data set, loader), a number of each. The epoch is the number of the iterator.
+        self.source, self.epoch = facts.source, facts.source[0]
+        self.place = facts.n_yielded  # how many batches the iterator had yielded before
         facts.n_yielded += 1
-
-    @property
-    def epoch(self) -> int:
-        """The number of its iterator."""
-        return self.source[0]
 
     @property
     def arrays(self) -> Any:
@@ -69,9 +60,9 @@ class Fetched:
 class Loaders:
     """Finds, for the batch that a forward computed, the batch of a loader that it came from.
 
-    What loaders yield is not yet what is trained: they prefetch, a dispatcher cuts batches into
-    parts, and evaluation has loaders too. So each batch waits here until a forward computes it: the
-    same tensors, or, where they were copied to a device, the same token ids.
+    Loaders prefetch, a dispatcher cuts batches into parts, and evaluation has loaders too. So each
+    batch waits here until a forward computes it: the same tensors, or, where they were copied to a
+    device, the same token ids.
     """
 
     def __init__(self, keeps_batches: bool) -> None:
@@ -80,7 +71,7 @@ class Loaders:
         self.handed: list[Fetched] = []
         # The last batches, which are looked through for the very tensors of a forward; in a dry
         # run, for the batch that it computes a part of.
-        self.recent: collections.deque[Fetched] = collections.deque()
+        self.recent: collections.deque[Fetched] = collections.deque(maxlen=_RECENT_IN_DRY_RUN)
         self._keeps_batches = keeps_batches
         # Batches that no forward has computed yet, by the fingerprint of their token ids: a list,
         # since an evaluation may hand out the same batch.
@@ -96,27 +87,23 @@ class Loaders:
 
     def note_new_epoch(self, iterator: Any) -> None:
         """Note that an iterator begins an epoch: with persistent_workers=True one serves them all.
-
-        Without its facts it counts as another iterator, which has an epoch of its own.
+        Without its facts it counts as another one.
         """
         iterator.__dict__.pop(_FACTS, None)
 
     def note_yielded(self, iterator: Any, data: Any) -> None:
         """Note a batch that a loader yields, with the sample numbers that were asked for it."""
         facts = self._facts_of(iterator)
-        # The oldest request: workers prefetch, so that the sampler is several batches ahead. None
-        # where no request of this iterator was seen.
+        # The oldest request: workers prefetch, so that the sampler is several batches ahead.
         numbers = facts.asked.popleft() if facts.asked else None
-        # DataLoader(in_order=False) yields whichever batch its workers had first: these numbers may
-        # be those of another batch.
+        # DataLoader(in_order=False) yields whichever batch its workers had first.
         if not getattr(iterator, "_in_order", True):
             numbers = None
         self.n_yielding += not facts.n_yielded
         if facts.is_dispatched:  # its parts are computed, on all ranks, and never the whole batch
             self.handed.append(Fetched(None, facts, numbers, data))
         else:
-            # A strong reference would keep the iterator, and the threads of its workers, for too
-            # long.
+            # A strong reference would keep the iterator, and the threads of its workers.
             self._note_fetched(Fetched(weakref.ref(iterator), facts, numbers, data))
 
     def _note_fetched(self, fetched: Fetched) -> None:
@@ -124,15 +111,13 @@ class Loaders:
         then waits for a forward that has its token ids.
         """
         self.recent.append(fetched)
-        most_recent = _RECENT_IN_DRY_RUN if self._keeps_batches else _RECENT
-        oldest = self.recent.popleft() if len(self.recent) > most_recent else None
         # In a dry run no batch is taken by its tensors: each waits from the beginning.
-        new_waiting = fetched if self._keeps_batches else oldest
-        if new_waiting is not None:
-            self._put_waiting(new_waiting)
+        if self._keeps_batches:
+            self._put_waiting(fetched)
+        elif len(self.recent) > _RECENT:
+            self._put_waiting(self.recent.popleft())
 
     def _put_waiting(self, fetched: Fetched) -> None:
-        """Let a batch wait for the forward that has the same token ids."""
         ids = token_ids(fetched.arrays)
         if ids is not None:
             self._waiting.setdefault(fingerprint(ids), []).append(fetched)
@@ -142,11 +127,8 @@ class Loaders:
             self._waiting.popitem(last=False)  # the oldest
 
     def mark_dispatched(self, iterator: Any) -> None:
-        """Note that accelerate's dispatcher cuts what an iterator yields into parts for the ranks.
-
-        Only its first rank has an iterator: on the others it passes None.
-        """
-        if hasattr(iterator, "__dict__"):
+        """Note that accelerate's dispatcher cuts what an iterator yields into parts for ranks."""
+        if hasattr(iterator, "__dict__"):  # only its first rank has one
             self._facts_of(iterator).is_dispatched = True
 
     def yield_noted(self, parts: Any, loader: Any) -> Any:
@@ -179,10 +161,8 @@ class Loaders:
 
     def take_with_tensors(self, tensors: list[Any]) -> Fetched | None:
         """Return the recent batch that holds one of a forward's tensors, and forget it; None if no
-        recent batch does.
-
-        Most loops on a CPU compute the very tensors of their loader, which is faster to see than
-        equal token ids.
+        recent batch does. Most loops on a CPU compute the very tensors of their loader, which is
+        faster to see than equal token ids.
         """
         if self._keeps_batches:  # a dry run needs every batch later, and finds it by its ids
             return None
@@ -198,17 +178,13 @@ class Loaders:
         self, computed: ReadBatch, last: Fetched | None, newest_epoch: int
     ) -> Fetched | None:
         """Return the waiting batch that has the token ids of a computed one, and forget it; None if
-        no waiting batch has.
-
-        Args:
-            computed: what was computed.
-            last: the loader's batch that was computed before it; None for the first.
-            newest_epoch: the number of the newest iterator when it was computed.
+        no waiting batch has. `last` is the loader's batch that was computed before, `newest_epoch`
+        the number of the newest iterator when it was computed.
         """
         if computed.ids is None:
             return None
-        # `take_with_tensors` found no batch, since a device got copies of the tensors: the recent
-        # batches wait by their token ids, too. In a dry run they wait already.
+        # A device got copies of the tensors: the recent batches wait by their token ids, too. In a
+        # dry run they wait already.
         while self.recent and not self._keeps_batches:
             self._put_waiting(self.recent.popleft())
         key = fingerprint(computed.ids)
@@ -238,11 +214,8 @@ class Loaders:
         return taken
 
     def read_uncomputed(self, last: Fetched, computed: Container[Fetched]) -> Iterator[Fetched]:
-        """Yield the batches of an epoch that are not computed yet, as a dry run reads them.
-
-        Args:
-            last: the last batch that was computed: its epoch is read.
-            computed: all batches that were computed.
+        """Yield the batches of an epoch that are not computed yet, as a dry run reads them: of that
+        of the last batch that was computed.
         """
         iterator = last.iterator()  # None once the loop has let go of it
         # First what the loop has taken already, such as accelerate, which reads a batch ahead.
@@ -263,17 +236,13 @@ class Loaders:
 
 
 class _IteratorFacts:
-    """What is known of an iterator of a loader.
-
-    Attributes:
-        source: its number, and those of its data set and loader.
-        n_yielded: how many batches it has yielded.
-        is_dispatched: whether accelerate's dispatcher cuts what it yields.
-        asked: the sample numbers of batches that were asked for and not yielded yet.
-    """
+    """What is known of an iterator of a loader."""
 
     def __init__(self, source: tuple[int, int, int]) -> None:
-        self.source, self.n_yielded, self.is_dispatched = source, 0, False
+        self.source = source  # its number, and those of its data set and loader
+        self.n_yielded = 0  # batches
+        self.is_dispatched = False  # whether accelerate's dispatcher cuts what it yields
+        # Sample numbers of batches that were asked for and not yielded yet.
         self.asked: collections.deque[list[int] | None] = collections.deque()
 
 
@@ -285,7 +254,7 @@ class _Numbering:
         self._numbers = itertools.count()
 
     def number_of(self, value: Any) -> int:
-        """Return the number of an object, a new one where it was not seen before."""
+        """Return the number of an object."""
         # A list has no weak references: another with this `id` has other items.
         first_item = id(value[0]) if type(value) in (list, tuple) and value else None
         key = id(value), first_item

@@ -25,34 +25,25 @@ from .log import Log
 from .orders import Orders
 from .read_batches import ReadBatch
 
-_STEPS_WRITTEN_AT_ONCE = 16
-"""The first steps of a process are written as soon as they end: a short command leaves them even
-if it is killed.
-"""
+_STEPS_WRITTEN_AT_ONCE = 16  # the first steps: a short command leaves them even if it is killed
 _MOST_SECONDS = 0.25
 """Later batches wait up to this long. To read many in a row takes half the time that each takes
 between the work of training, which fills the caches of the processor.
 """
-_MOST_QUEUED = 256  # batches and ends of steps that may wait, however short the wait is
 _MOST_CAUGHT = 8  # how often a command may catch its planned end before its process is ended
 _MOST_WITHOUT_STEP = 1000  # batches that a dry run lets a loop compute that never steps
 _STEPS_COMPUTED_IN_DRY_RUN = 3
-"""Steps that a dry run lets a loop compute. From them it learns how the loop hands batches to its
-model; the rest of the epoch is only read. A Trainer of transformers computes none.
-"""
+"""Steps that a dry run lets a loop compute, to learn how it hands batches to its model."""
 
 
-# A SystemExit, which a command's `except Exception` lets through.
 class Stopped(SystemExit):
-    """Ends a command as planned."""
+    """Ends a command as planned, whose `except Exception` lets it through."""
 
 
 class Recorder:
-    """Writes what a process trains on.
-
-    In its lines `k` is the kind of the line, `s` the number of a step, `t` the times.
-    A batch is written when its backward has ended; a step, when an optimizer has stepped after a
-    batch, or when the gradients of its batches were cleared, which makes no step.
+    """Writes what a process trains on: a batch when its backward has ended; a step when an
+    optimizer has stepped after a batch, or when the gradients of its batches were cleared, which
+    makes no step. Of its lines `k` is the kind, `s` the number of a step, `t` the times.
     """
 
     def __init__(self, orders: Orders) -> None:
@@ -70,21 +61,19 @@ class Recorder:
         self.steps = self.batches_in_step = self._batches_in_all = 0
         # Steps that were made; whether gradients were cleared since the last batch.
         self._steps_made, self._is_cleared = 0, False
-        # Whether what runs the loop also steps on the last batches of an epoch, fewer than others.
-        self._is_tail_made = False
+        self._is_tail_made = False  # as `_makes_tail` returns it
         # Returns the Trainer that trains (a weak reference); None before one trains.
         self.trainer: Any = None
         self.is_step_counted = False  # whether it counts the trained tokens of its step
         # Whether the recorder ended the command, as it was to do; whether the last line is written.
         self.is_planned = self.is_closed = False
         # Whether the process may be ended, as that of a command may, but not one with a notebook;
-        # how often the command was ended, and its exit code then.
-        self.may_exit, self._n_stops, self._code = False, 0, 0
+        # how often the command was ended.
+        self.may_exit, self._n_stops = False, 0
         # How the command ended; why a dry run read less than an epoch, or "".
         self.why_ended, self.why_partly = "the command ended", ""
-        # The loader's batch, and the model, that were computed last.
-        self._last_fetched: Fetched | None = None
-        self._last_model: Any = None
+        self._last_fetched: Fetched | None = None  # the loader's batch that was computed last
+        self._last_model: Any = None  # that computed it
         self._threads: set[int] = set()  # the numbers of the threads that train
         self._dry_run = DryRun(self.loaders)
         self._written_at = 0.0  # when the queue was written last, by `perf_counter`
@@ -105,34 +94,26 @@ class Recorder:
 
     # --- events of training ----------------------------------------------------------------------
     def backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run `original`, torch.autograd.backward, and note the batch whose gradients it computes.
-
-        Forwards within it, which gradient checkpointing computes again, are not counted.
-        """
+        """Run `original`, torch.autograd.backward, and note the batch of its gradients."""
         if self.forwards.stop_again is not None:
             self.forwards.stop_again()
         backwards, thread = self.forwards.backwards, threading.get_ident()
-        depth, was_inside = backwards.get(thread, 0), self.forwards.enter()
+        depth = backwards.get(thread, 0)
         backwards[thread] = depth + 1
         steps_before = self.optimizer_steps
         try:
-            return original(*args, **kwargs)
+            with self.forwards.inside():
+                return original(*args, **kwargs)
         finally:
             backwards[thread] = depth
-            self.forwards.leave(was_inside)
             if not depth:  # the outermost one: all gradients have come
                 del backwards[thread]
                 self.forwards.wake()
                 self.safely(self._after_backward, self.optimizer_steps > steps_before)
 
-    @property
-    def backward_depth(self) -> bool:
-        """Whether a backward runs in this thread, or torch computes its gradients here."""
-        return self.forwards.is_in_backward
-
     def _after_backward(self, has_stepped: bool) -> None:
         self.note_batch(self.forwards.take_trained())
-        # Some loops step an optimizer per parameter, in a hook, as soon as its gradient is there.
+        # Some loops step an optimizer per parameter, in a hook of its gradient.
         if has_stepped and self.batches_in_step:
             self.end_step("in backward")
 
@@ -140,10 +121,9 @@ class Recorder:
         """Note that an optimizer has stepped: that ends a step if a batch came before it."""
         self.optimizer_steps += 1
         self.has_optimizer, self.is_stepping = True, False
-        if self.backward_depth:  # in a hook of a backward: when that ends, it ends the step
+        if self.forwards.is_in_backward:  # in a hook: when the backward ends, it ends the step
             return
-        # torch.autograd.grad computes gradients without torch.autograd.backward: its batch ends
-        # here.
+        # A batch of torch.autograd.grad, which computes gradients without a backward, ends here.
         self.note_batch(self.forwards.take_trained())
         # Without a batch this is a second optimizer, or a second group of parameters, in one step;
         # but after gradients were cleared, the loop had kept them, as to clip those of each sample.
@@ -156,7 +136,7 @@ class Recorder:
         """
         self.has_optimizer |= hasattr(owner, "param_groups")
         # `step` of LBFGS clears gradients between the batches that it computes.
-        if not self.batches_in_step or self.backward_depth or self.is_stepping:
+        if not self.batches_in_step or self.forwards.is_in_backward or self.is_stepping:
             return
         if not self._knows_optimizer():
             self.end_step("zero_grad")
@@ -200,12 +180,9 @@ class Recorder:
             trainer = self.trainer and self.trainer()
             handler = getattr(trainer, "callback_handler", None)
             line["epoch_batches"] = length_of(getattr(handler, "train_dataloader", None))
-        if any(forward.is_counted for forward in forwards):
-            line["counted"] = 1
-        if self.is_step_counted:
-            line["step_counted"] = 1
-        if any(forward.ranks_meet for forward in forwards):
-            line["meet"] = 1
+        are_counted = any(forward.is_counted for forward in forwards)
+        meet = any(forward.ranks_meet for forward in forwards)
+        line.update(_flags(counted=are_counted, step_counted=self.is_step_counted, meet=meet))
         # [calls, tokens] of forwards that build no graph: some ran before this batch.
         if self.forwards.unused[0]:
             line["unused"], self.forwards.unused = self.forwards.unused, [0, 0]
@@ -222,22 +199,16 @@ class Recorder:
     def end_step(self, by: str, skipped: bool = False, cleared: bool = False) -> None:
         """Put the end of a step into the queue, and end the command after the steps it was to make.
 
-        `by` is what ended it, such as the class of the optimizer. In a `skipped` step parameters
-        were left as they were, since a gradient was infinite. Where gradients were `cleared`, no
-        step was made.
+        `by` is what ended it, such as the class of the optimizer. A `skipped` step left parameters
+        as they were, since a gradient was infinite; where gradients were `cleared`, there was none.
         """
         now = self.forwards.clock.now()
         # Without a batch, it is the step of those that were cleared.
         number = self.steps if self.batches_in_step else self.steps - 1
-        line: dict[str, Any] = {"k": "step", "s": number, "by": by}
-        if skipped:
-            line["skipped"] = 1
-        if cleared:
-            line["cleared"] = 1
+        line = {"k": "step", "s": number, "by": by, **_flags(skipped=skipped, cleared=cleared)}
         self._queue.append(([], [now], line))  # no forwards, and the moment of the step's end
         # The queue waits for several steps, but for the first ones: a short command may be killed.
-        is_due = now.at - self._written_at > _MOST_SECONDS or len(self._queue) > _MOST_QUEUED
-        if is_due or self.steps < _STEPS_WRITTEN_AT_ONCE:
+        if now.at - self._written_at > _MOST_SECONDS or self.steps < _STEPS_WRITTEN_AT_ONCE:
             self.write_arrived()
             self._written_at = now.at
         self.steps, self.batches_in_step = number + 1, 0
@@ -256,15 +227,13 @@ class Recorder:
 
     # --- what is written -------------------------------------------------------------------------
     def write_arrived(self, wait: bool = False) -> None:
-        """Write the queue in sequence, up to the first line whose numbers a device still computes;
-        all of it with `wait`.
+        """Write the queue in sequence, up to the first line whose numbers or times are still on
+        their way from a device; all of it with `wait`.
         """
         self.log.write(itertools.chain(self._handed_lines(), self._arrived_lines(wait)))
 
     def _arrived_lines(self, wait: bool) -> Iterator[dict[str, Any]]:
-        """Take lines out of the queue, complete and yield them: up to the first one whose numbers
-        or times are still on their way from a device; with `wait`, all of them.
-        """
+        """Take the lines of `write_arrived` out of the queue, complete and yield them."""
         while self._queue:
             forwards, moments, line = self._queue[0]
             are_here = all(forward.is_here for forward in forwards)
@@ -285,7 +254,7 @@ class Recorder:
             yield line
 
     def _handed_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the samples that accelerate's dispatcher handed out: their numbers and digests."""
+        """Yield numbers and digests of the samples that accelerate's dispatcher handed out."""
         # Only its first rank has the numbers, and each rank computes a part of the batch. The
         # digests tell later which rank computed which sample.
         while self.loaders.handed:
@@ -307,9 +276,7 @@ class Recorder:
     def _add_samples(
         self, line: dict[str, Any], computed: list[tuple[list[ReadBatch], Forward]]
     ) -> None:
-        """Add to the line of a batch what its forwards computed, the sample numbers, and the
-        epoch.
-        """
+        """Add to the line of a batch what its forwards computed, its epoch and sample numbers."""
         all_parts: list[ReadBatch] = []
         # For each part, the loader's batch that it is of; None where that is not known.
         fetched_of_parts: list[Fetched | None] = []
@@ -347,14 +314,14 @@ class Recorder:
     def _add_parts(
         self, line: dict[str, Any], parts: list[ReadBatch], fetched: Sequence[Fetched | None]
     ) -> None:
-        """Add parts to a line, with the loader's batch of each: the iterator, and the sample
-        numbers; with digests where one is unknown.
+        """Add parts to a line, with the source and sample numbers of the loader's batch of each;
+        with digests where one is unknown.
         """
         line["parts"] = [part_of(part) for part in parts]
         known = [each for each in fetched if each is not None]
         if known:
             line["epoch"] = known[-1].epoch
-            line["sources"] = [None if each is None else each.source for each in fetched]
+            line["sources"] = [each and each.source for each in fetched]
         numbers = [each.numbers for each in known]
         if len(known) == len(fetched) and None not in numbers:
             line["numbers"] = numbers
@@ -363,10 +330,8 @@ class Recorder:
 
     # --- ends ------------------------------------------------------------------------------------
     def read_rest(self) -> str:
-        """In a dry run, read the rest of the epoch out of the loader without computing it.
-
-        Returns:
-            Why less than the rest was read; empty if all of it was.
+        """In a dry run, read the rest of the epoch out of the loader without computing it; return
+        why less than that was read, or "".
         """
         self.forwards.record(False)  # what a collate function calls is not training
         self.write_arrived(wait=True)
@@ -383,18 +348,18 @@ class Recorder:
         calls of torch afterwards ends it again, as a bare `except:` of a loop may go on.
         """
         self.forwards.record(True)
-        self.why_ended, self.is_planned, self._code = why, not code, code
-        self.forwards.stop_again = self._stop_again
+        self.why_ended, self.is_planned = why, not code
+        self.forwards.stop_again = lambda: self._stop_again(code)
         raise Stopped(code)
 
-    def _stop_again(self) -> None:
+    def _stop_again(self, code: int) -> None:
         self._n_stops += 1
         if self.may_exit and self._n_stops > _MOST_CAUGHT:  # such as of `while True: try: …`
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):  # closed, or None
                     stream.flush()
-            os._exit(self._code)  # which closes the recording
-        raise Stopped(self._code)
+            os._exit(code)  # which closes the recording
+        raise Stopped(code)
 
     def close(self) -> None:
         """Write what is left and the last line, once: `atexit` and `os._exit` may both call it."""
@@ -407,9 +372,7 @@ class Recorder:
             self.forwards.fail(error)
 
     def _write_end(self) -> None:
-        """Write what is left in the queue and the last line; where nothing was trained, what was
-        seen instead, which tells the user why there is no recording.
-        """
+        """Write what is left in the queue and the last line; where nothing was trained, why."""
         forwards = self.forwards
         # Nothing was trained, as in a launcher or a worker of a loader, which have a recorder too.
         if not (self.log.is_open or self._queue):
@@ -420,22 +383,22 @@ class Recorder:
         self.forwards.record(False)
         # Without an optimizer zero_grad ends a step, and none comes after the last one.
         if self.batches_in_step and not self._knows_optimizer():
-            line: dict[str, Any] = {"k": "step", "s": self.steps}
-            self._queue.append(([], [forwards.clock.now()], line))
+            step = {"k": "step", "s": self.steps}
+            self._queue.append(([], [forwards.clock.now()], step))
         self.write_arrived(wait=True)
         if self.log.is_open:
-            line = {"k": "end", "why": self.why_ended, "unused": forwards.unused}
-            if self.is_planned:
-                line["planned"] = 1
+            line: dict[str, Any] = {"k": "end", "why": self.why_ended, "unused": forwards.unused}
+            once, tail = self.loaders.n_yielding == 1, self._is_tail_made
+            line.update(_flags(planned=self.is_planned, once=once, tail=tail))
             if self.why_partly:
                 line["partly"] = self.why_partly
-            if self.loaders.n_yielding == 1:
-                line["once"] = 1
             if len(self._threads) > 1:
                 line["threads"] = len(self._threads)
-            if self._is_tail_made:
-                line["tail"] = 1
             self.log.write([line])
+
+
+def _flags(**holds: bool) -> dict[str, int]:
+    return {name: 1 for name in holds if holds[name]}
 
 
 def length_of(data: Any) -> Any:

@@ -15,10 +15,10 @@ from .forwards import Forward
 from .patches import Patches
 from .recorder import Recorder, length_of
 
-LIBRARIES = ("transformers", "trl", "accelerate", "datasets", "torch")
-"""Libraries whose rules are known."""
+LIBRARIES = ("transformers", "trl", "accelerate", "datasets", "torch")  # whose rules are known
+# Methods of a Trainer that decide its loss; and which samples share a batch.
 _LOSSES = ("compute_loss", "training_step", "get_batch_samples")
-"""Methods of a Trainer that decide its loss."""
+_LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
 _NO_IDS = (
     "the batches of its Trainer hold no token ids, which it makes where it computes, as by "
     "generating: run it without --dry-run"
@@ -28,8 +28,6 @@ _OF_PAIRS = ("DPOTrainer", "CPOTrainer", "ORPOTrainer", "RewardTrainer")
 _TURNED_OFF = ("_clip_grad_norm", "_save_checkpoint", "save_model", "evaluate", "log")
 """Methods of a Trainer that do nothing in a dry run, whatever a callback asks for."""
 _BATCH_SIZE = "per_device_train_batch_size"
-_LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
-"""Methods of a Trainer that decide which samples share a batch."""
 
 
 def is_library(module: str) -> bool:
@@ -51,9 +49,7 @@ def overridden(target: Any, names: tuple[str, ...]) -> list[str]:
 
 
 def own_loss(trainer: Any) -> list[str]:
-    """Return the names of what replaces the token loss of Trainer or SFTTrainer; empty if nothing
-    does.
-    """
+    """Return the names of what replaces the token loss of Trainer or SFTTrainer."""
     names = overridden(trainer, _LOSSES)
     module = getattr(type(trainer).compute_loss, "__module__", "")
     # TRL's other trainers, such as DPOTrainer, have a loss of preferences or rewards.
@@ -71,8 +67,8 @@ def own_loader(trainer: Any) -> list[str]:
 
 
 def _hidden_in(arguments: Any) -> Any:
-    """Return arguments without secrets, by batchstat's own module: it is loaded by its place, since
-    batchstat may not be installed where the command runs.
+    """Return arguments without secrets, by batchstat's own module, loaded by its place: batchstat
+    may not be installed where the command runs.
     """
     package = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
     module: Any = ModuleType("batchstat_hidden_secrets")
@@ -91,13 +87,10 @@ def _rows_together(trainer: Any) -> str:
 
 
 def facts_of(trainer: Any) -> dict[str, Any]:
-    """Return what a Trainer says of itself, for its line in a recording, without secrets; the
-    Trainer stays as it is.
-
-    The keys are attributes of `TrainerObject` in `trainer_object.py`, and "multiple", to a multiple
-    of which the collator rounds widths up.
+    """Return what a Trainer says of itself, for its line in a recording, without secrets: by the
+    attributes of `TrainerObject`, and the "multiple" to which the collator rounds widths up.
     """
-    argument_classes = [each.__name__ for each in type(trainer.args).__mro__]
+    is_of_trl = any(each.__name__ == "SFTConfig" for each in type(trainer.args).__mro__)
     accelerator = getattr(trainer, "accelerator", None)
     world_size = getattr(trainer.args, "world_size", 1)
     config = getattr(getattr(trainer, "model", None), "config", None)
@@ -107,11 +100,9 @@ def facts_of(trainer: Any) -> dict[str, Any]:
     collator = collator if hasattr(collator, "__name__") else type(collator)
     # As JSON has them: what it has no form for, such as a path, becomes a string.
     arguments = _hidden_in(json.loads(json.dumps(trainer.args.to_dict(), default=str)))
-    # Where one process has several GPUs, the Trainer wraps its model in DataParallel and reads
-    # batches for all of them. `_train_batch_size` is the size of such a batch; the argument is the
-    # size of the part for one GPU.
-    size = getattr(trainer, "_train_batch_size", arguments[_BATCH_SIZE])
-    arguments[_BATCH_SIZE] = int(size)
+    # With several GPUs in one process, the Trainer reads batches for all of them, of
+    # `_train_batch_size`; the argument is the size of the part for one GPU.
+    arguments[_BATCH_SIZE] = int(getattr(trainer, "_train_batch_size", arguments[_BATCH_SIZE]))
     # `accelerate launch` may shard a model of which the arguments say nothing.
     state = getattr(accelerator, "state", None)
     if getattr(state, "fsdp_plugin", None) is not None:
@@ -121,7 +112,7 @@ def facts_of(trainer: Any) -> dict[str, Any]:
         arguments["deepspeed"] = {"zero_optimization": {"stage": int(stage)}}
     return {
         "kind": type(trainer).__name__,
-        "framework": "trl" if "SFTConfig" in argument_classes else "transformers",
+        "framework": "trl" if is_of_trl else "transformers",
         "arguments": arguments,
         "arguments_class": type(trainer.args).__name__,
         # A Trainer without an accelerator, as in old transformers, has it in its arguments alone.
@@ -145,12 +136,9 @@ def facts_of(trainer: Any) -> dict[str, Any]:
 
 
 def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """Note when a Trainer of transformers begins, what it says of itself, and each of its steps; in
-    a dry run, take the computing out of its loop.
-    """
+    """Note when a Trainer of transformers begins, what it says of itself, and each of its steps."""
 
     def begin(trainer: Any) -> None:
-        """Note that a Trainer begins to train, and what it says of itself."""
         # A weak reference: the recorder of a command must not keep the model in memory.
         recorder.trainer = weakref.ref(trainer)
         # transformers 4.46 renamed `tokenizer` to `processing_class`.
@@ -160,27 +148,21 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
         recorder.safely(lambda: recorder.begin_trainer({"version": version, **facts_of(trainer)}))
 
     def train(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run `Trainer.train`; in a dry run, without computing, and end the command after it."""
         begin(self)
         if not recorder.orders.is_dry:
             return original(self, *args, **kwargs)
         _without_computing(self, module, recorder, patches)
         original(self, *args, **kwargs)
-        # The end of an epoch raises `Stopped` (below). Where it did not, as max_steps came first,
-        # the command must end all the same: what follows would use a model that was not trained.
+        # Where the end of an epoch did not end the command (below), as max_steps came first: what
+        # follows would use a model that was not trained.
         return recorder.stop("%d steps were read, none was computed" % recorder.steps)
 
     def training_step(
         original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
-        """Run `Trainer.training_step` on a batch, the forward and backward pass."""
         if recorder.trainer is None:  # a callback records only after `train` was called
             begin(self)
-        # num_items_in_batch, the trained tokens of the whole step: the Trainer's own loop passes it
-        # by position, an override may pass it by name. None where the Trainer does not count them.
-        count = positional[0] if positional else keywords.get("num_items_in_batch")
-        recorder.is_step_counted = count is not None
-        # compute_loss may take the labels out of the inputs, so that the model does not see them.
+        recorder.is_step_counted = _is_counted(*positional, **keywords)
         recorder.forwards.labels = inputs.get("labels") if hasattr(inputs, "get") else None
         try:
             return original(self, model, inputs, *positional, **keywords)
@@ -195,10 +177,14 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
     patches.wrap(module.Trainer, "training_step", training_step)
 
 
+def _is_counted(num_items_in_batch: Any = None, *_: Any, **__: Any) -> bool:
+    # The trained tokens of the whole step: the Trainer's own loop passes them by position, an
+    # override may pass them by name.
+    return num_items_in_batch is not None
+
+
 def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: Patches) -> None:
-    """Make a Trainer go through its own loop without computing, and note each batch it would
-    train.
-    """
+    """Make a Trainer go through its loop without computing, and note each batch it would train."""
     import torch
 
     args, handler = trainer.args, trainer.callback_handler
@@ -217,17 +203,14 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     def training_step(
         _original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
-        """Note the batch that `Trainer.training_step` would compute, and compute nothing."""
-        # The trained tokens of the whole step; None where the Trainer does not count them.
-        count = positional[0] if positional else keywords.get("num_items_in_batch")
         model_facts = recorder.forwards.model_of(model)
         numbers = WholeNumbers(inputs)
         # As of GRPOTrainer of TRL, whose batches are prompts that it generates answers to.
         if not numbers.hold_ids:
             recorder.refuse(_NO_IDS)
         forward = Forward(model_facts, numbers, recorder.forwards.clock.now())
-        recorder.is_step_counted = count is not None
-        forward.is_counted = count is not None and model_facts.uses_count
+        recorder.is_step_counted = _is_counted(*positional, **keywords)
+        forward.is_counted = recorder.is_step_counted and model_facts.uses_count
         recorder.note_batch([forward])
         return torch.zeros((), device=self.args.device)  # the loss, which the loop adds up
 
@@ -240,10 +223,11 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
 
     # Callbacks that report elsewhere are left out: a dry run, which trains nothing, is not to show
     # up in Weights & Biases or MLflow.
-    quiet_callbacks = [each for each in handler.callbacks if not _reports(each)]
+    reporting = "transformers.integrations"
+    quiet = [each for each in handler.callbacks if not type(each).__module__.startswith(reporting)]
     reader = _epoch_reader(module, recorder, patches)
     # First, to end the epoch before they do, and last, to go on after they have stopped.
-    patches.replace(handler, "callbacks", lambda _: [reader, *quiet_callbacks, reader])
+    patches.replace(handler, "callbacks", lambda _: [reader, *quiet, reader])
 
 
 def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
@@ -268,7 +252,3 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
 
     events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}
     return type("EpochReader", (module.TrainerCallback,), events)()
-
-
-def _reports(callback: Any) -> bool:
-    return type(callback).__module__.startswith("transformers.integrations")
