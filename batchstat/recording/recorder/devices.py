@@ -1,7 +1,6 @@
 """Tensors and times of a device such as a GPU, noted while it computes, and read a step later.
 
-Nothing here waits for the device: it computes what the processor handed it long ago, and a training
-in which the processor waits for it is slower.
+Nothing here waits for the device, by which a training would be slower.
 """
 
 from __future__ import annotations
@@ -93,20 +92,15 @@ class Moment(NamedTuple):
 
 
 class Clock:
-    """Tells when a device computes what the processor hands it, by events of CUDA; without them,
-    when the processor hands it out.
-    """
+    """Tells when a device computes, by events of CUDA; without them, when the processor does."""
 
     def __init__(self) -> None:
-        """Begin with the times of the processor."""
         self.name = ""  # of the device; empty before the first batch
         self._device: Any = None
         self._first: Moment | None = None
 
     def note_device(self, numbers: WholeNumbers) -> None:
-        """Note the device of a batch, unless one is known. From the first batch on CUDA, times are
-        those of the device.
-        """
+        """Note the device of a batch, unless one is known: on CUDA, times are then the device's."""
         if not numbers.are_here and self.name in ("", "cpu"):  # the first batch on a device
             device = next(each.device for each in numbers.tensors if each.device.type != "cpu")
             self.name = str(device.type)
@@ -118,11 +112,9 @@ class Clock:
 
     def now(self) -> Moment:
         """Return this moment, with a mark in the work of the device that is not waited for."""
-        at = time.perf_counter()
-        if self._device is None:
-            return Moment(at, event=None)
-        cuda = sys.modules["torch"].cuda
-        if cuda.is_current_stream_capturing():  # an event would be a part of the CUDA graph
+        at, cuda = time.perf_counter(), sys.modules["torch"].cuda
+        # While a CUDA graph is captured, an event would be a part of it.
+        if self._device is None or cuda.is_current_stream_capturing():
             return Moment(at, event=None)
         event = cuda.Event(enable_timing=True)
         event.record(cuda.current_stream(self._device))

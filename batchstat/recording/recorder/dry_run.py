@@ -1,6 +1,4 @@
-"""A dry run of a loop without a Trainer: its first steps are computed, and the rest of the epoch is
-read as these show.
-"""
+"""A dry run of a loop without a Trainer: its first steps show how to read the rest of an epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ class DryRun:
     """What the computed steps show of a loop."""
 
     def __init__(self, loaders: Loaders) -> None:
-        """Begin without a batch."""
         self.why_less = ""  # why less than an epoch was read; empty if all of it was
         self._loaders, self._handing = loaders, Handing()
         # The loader's batches that were computed, in their sequence; whether several backwards
@@ -36,10 +33,8 @@ class DryRun:
         last: Fetched | None,
     ) -> Fetched | None:
         """Learn from the forwards of a batch how the loop hands a loader's batch to its model: one
-        of those `known` to have the same token ids, or a recent one. `last` came before it.
-
-        Returns:
-            The loader's batch; None if none explains what was computed.
+        of those `known` to have the same token ids, or a recent one. `last` came before it. Return
+        the loader's batch; None if none explains what was computed.
         """
         self._batches_of_steps[step] += 1
         # Else a recent one of which the model was given a part, such as all tokens but the last: of
@@ -57,9 +52,7 @@ class DryRun:
         return None
 
     def rest(self, most_steps: int) -> Iterator[tuple[Fetched, list[ReadBatch]]]:
-        """Yield the other batches of the epoch, and what the loop would compute of each; as many as
-        so many steps have, all for 0.
-        """
+        """Yield the other batches of the epoch, or of so many steps, and what would be computed."""
         batches = list(self._computed)
         self.why_less = self._why_unseen(batches)
         # Of several iterators, the first came to its end.

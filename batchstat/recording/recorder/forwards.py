@@ -1,7 +1,4 @@
-"""Forwards of a model, and which of them are trained: those that a gradient comes back to.
-
-A forward is one call of a model with token ids, as `model(input_ids=...)`.
-"""
+"""Calls of a model with token ids, and which are trained: those that a gradient comes back to."""
 
 from __future__ import annotations
 
@@ -59,8 +56,8 @@ class Model:
         # An adapter of PEFT wraps the model whose forward computes the loss.
         get_base_model = getattr(inner, "get_base_model", None)
         loss_modules = [inner] if get_base_model is None else [inner, get_base_model()]
-        # Whether its loss divides by the number of trained tokens that it is given. Some models of
-        # transformers are given it and take the mean of their batch all the same.
+        # Some models of transformers are given the number of trained tokens of a step, and take the
+        # mean of their batch all the same.
         self.uses_count = any(map(_uses_count, loss_modules))
 
     def read(self, arrays: Any, pad_token_id: Any = None) -> list[ReadBatch]:
@@ -79,9 +76,7 @@ class Model:
 
 
 def _uses_count(module: Any) -> bool:
-    """Return whether the forward of a module divides its loss by the `num_items_in_batch` of its
-    step: the Trainer of transformers gives it that number of trained tokens.
-    """
+    """Return whether a forward divides its loss by `num_items_in_batch`, a Trainer's number."""
     # Decorators of transformers wrap it, such as can_return_tuple.
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     if code is None:  # compiled, such as by Cython: nothing shows that it does not divide
@@ -113,8 +108,8 @@ class Forward:
     def __init__(
         self, model: Model, numbers: WholeNumbers, began: Moment, is_new: bool = False
     ) -> None:
-        """Copy the whole numbers of the arguments, or read them, before the loop changes them. Of
-        an `is_new` forward it is seen only later which of them are token ids.
+        """Copy the arguments, or read them, before the loop changes them. Of an `is_new` forward it
+        is seen only later which of them are token ids.
         """
         self.model, self.began = model, began
         self.thread = threading.get_ident()
@@ -132,9 +127,8 @@ class Forward:
 
     @property
     def is_trained(self) -> bool:
-        """Whether a gradient has come back; where all outputs are hidden in an object, whether the
-        model is in training mode.
-        """
+        """Whether a gradient has come back."""
+        # Where all outputs are hidden in an object, no gradient was watched for.
         return self.came_back or (self.training and not self.is_watched)
 
     @property
@@ -167,10 +161,9 @@ class Forwards:
     """
 
     def __init__(self, loaders: Loaders) -> None:
-        """Begin without a forward, off until torch is patched."""
         # Whether calls of modules are not looked at: inside a forward or a backward, whose parts
-        # they are, or where nothing is recorded. Always False once several threads call: `call`
-        # then tells their calls apart, which takes longer.
+        # they are, or where nothing is recorded, as before torch is patched. Always False once
+        # several threads call: `call` then tells their calls apart, which takes longer.
         self.is_busy = self._is_off = True
         self._busy: set[int] = set()  # the numbers of threads inside a forward or a backward
         self._first_thread, self._has_threads = threading.get_ident(), False
@@ -224,8 +217,7 @@ class Forwards:
             self.fail(error)
             return original(module, *args, **kwargs)
         if numbers is None:  # no model with token ids
-            # Preparing data may call many modules, each look at which costs time: after many, the
-            # recorder rests until a backward.
+            # Preparing data may call many modules: the recorder then rests until a backward.
             self.misses += 1
             if self.misses > _MOST_MISSES and not self.seen:
                 self.is_resting = True
@@ -243,9 +235,7 @@ class Forwards:
     def _call_inside(
         self, original: Any, module: Any, args: Any, kwargs: Any, looks: bool = False
     ) -> Any:
-        """Call a module. The modules that it calls are parts of it, which are looked at for token
-        ids with `looks`, and else not at all.
-        """
+        """Call a module, whose parts are looked at for token ids with `looks`, else not at all."""
         if looks:
             self._looked_into = threading.get_ident()
             try:
@@ -283,8 +273,8 @@ class Forwards:
         return bool(self.backwards) and (task is None or task() != -1)
 
     def _called(self, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Return the module whose forward begins, and its arguments by name: that which is called,
-        or one around it, whose `forward` the loop called by itself.
+        """Return the module whose forward begins, the one that is called or one around it whose
+        `forward` the loop called by itself; and its arguments by name.
         """
         called = module, arguments_by_name(module, args, kwargs)
         for owner, arguments in forwards_around(_torch().nn.Module):
@@ -386,8 +376,8 @@ class Forwards:
         return trained
 
     def _numbers_with_ids(self, module: Any, arguments: Mapping[str, Any]) -> WholeNumbers | None:
-        """Return the whole numbers among the arguments of a model, token ids among them; None where
-        there are no token ids, or where the module is only a part of a model.
+        """Return the whole numbers among the arguments of a model; None without token ids, or where
+        the module is only a part of a model.
         """
         # A loop may call a layer by itself: an embedding, or a head or a loss, which takes what the
         # model computed.
@@ -416,9 +406,7 @@ def _torch() -> Any:
 
 
 def _is_compiling() -> bool:
-    """Return whether torch.compile traces a graph, or CUDA captures one: what the recorder does
-    must not become a part of it.
-    """
+    """Return whether torch.compile or CUDA captures a graph, which nothing here is to be in."""
     # Before torch 2.1 there is no torch.compiler; `bool()` is False.
     compiler, cuda = getattr(_torch(), "compiler", None), _torch().cuda
     if compiler is not None and getattr(compiler, "is_compiling", bool)():

@@ -1,7 +1,4 @@
-"""How a loop hands the batches of its loader to its model.
-
-A dry run learns it from the first batches, which are computed, and reads the others by it.
-"""
+"""How a loop hands the batches of its loader to its model, as the computed ones show."""
 
 from __future__ import annotations
 
@@ -36,8 +33,8 @@ class _Origin:
     """
 
     def __init__(self, place: tuple[Any, ...], side: str, seen: list[tuple[int, int, int]]) -> None:
-        """Find the rules by which all computed batches were cut: (width, columns that were kept,
-        tokens of the longest row) of each.
+        """Find the rules by which all batches were cut: of (width, kept columns, tokens of the
+        longest row) each.
         """
         self.place, self.side = place, side
         cut, most = max(each[0] - each[1] for each in seen), max(each[1] for each in seen)
@@ -71,7 +68,6 @@ class Handing:
     """
 
     def __init__(self) -> None:
-        """Begin without knowing any."""
         # Of each computed batch: that of the loader; and what each of its forwards computed.
         self._computed: list[tuple[Any, list[tuple[list[ReadBatch], Forward]]]] = []
         self._model: Any = None  # that computed them
@@ -87,8 +83,7 @@ class Handing:
         a batch of the loader, so that they are explained.
         """
         loader_arrays = [array for _, array in _arrays_by_place(data)]
-        for _, forward in computed:
-            ids = token_ids(forward.arrays)
+        for ids in [token_ids(forward.arrays) for _, forward in computed]:
             if not any(_sides_between(array, ids) for array in loader_arrays):
                 return False
         self._computed.append((data, computed))
@@ -96,9 +91,7 @@ class Handing:
         return True
 
     def settle(self) -> bool:
-        """Find how all batches are handed to the model; return whether it explains what was
-        computed of those that were.
-        """
+        """Find how batches are handed to the model; return whether that explains all of them."""
         n_forwards = {len(computed) for _, computed in self._computed}
         if len(n_forwards) > 1:
             return False
@@ -151,8 +144,8 @@ class Handing:
         return origins
 
     def _learn_padding(self, parts: list[ReadBatch]) -> None:
-        """Learn which id pads from what a forward computes with a mask that the loop may have made:
-        later batches are only read, so that the loop makes no mask for them.
+        """Learn which id pads from a mask that the loop may have made: it makes none for batches
+        that are only read.
         """
         for part in parts:
             if part.real_mask is not None and part.ids is not None:
@@ -161,9 +154,7 @@ class Handing:
                     self._pad_token_id, self._padding_source = padding.pop(), part.padding_source
 
     def read(self, data: Any) -> list[ReadBatch] | None:
-        """Return what the forwards would compute of a loader's batch that was only read; None where
-        the computed batches leave open how it is cut.
-        """
+        """Return what would be computed of a loader's batch; None if it is open how it is cut."""
         loader_arrays = dict(_arrays_by_place(data))
         parts: list[ReadBatch] = []
         for origins in self._forwards:

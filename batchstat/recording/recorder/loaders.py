@@ -1,8 +1,4 @@
-"""The batches that loaders of torch hand out, with their sample numbers.
-
-`patches.py` reports what a sampler is asked for and what a loader yields; `Loaders.take_with_ids`
-finds the batch that a forward computed.
-"""
+"""The batches that loaders of torch hand out, with their sample numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +28,6 @@ class Fetched:
     def __init__(
         self, iterator: Any, facts: _IteratorFacts, numbers: list[int] | None, data: Any
     ) -> None:
-        """Take a batch, and what its sampler asked for."""
         # A weak reference to the iterator that yielded it; None where it is not needed.
         self.iterator = iterator
         # Its sample numbers; None for a stream, which has none, and for a part of a batch.
@@ -66,13 +61,12 @@ class Loaders:
     """
 
     def __init__(self, keeps_batches: bool) -> None:
-        """Begin without a batch. A dry run keeps the data of batches, to read them later."""
         # Batches that a dispatcher cuts into parts for the ranks, not written yet.
         self.handed: list[Fetched] = []
         # The last batches, which are looked through for the very tensors of a forward; in a dry
         # run, for the batch that it computes a part of.
         self.recent: collections.deque[Fetched] = collections.deque(maxlen=_RECENT_IN_DRY_RUN)
-        self._keeps_batches = keeps_batches
+        self._keeps_batches = keeps_batches  # in a dry run, which reads them later
         # Batches that no forward has computed yet, by the fingerprint of their token ids: a list,
         # since an evaluation may hand out the same batch.
         self._waiting: collections.OrderedDict[int, list[Fetched]] = collections.OrderedDict()
@@ -86,10 +80,8 @@ class Loaders:
         self._facts_of(iterator).asked.append(_numbers(index))
 
     def note_new_epoch(self, iterator: Any) -> None:
-        """Note that an iterator begins an epoch: with persistent_workers=True one serves them all.
-        Without its facts it counts as another one.
-        """
-        iterator.__dict__.pop(_FACTS, None)
+        """Note that an iterator begins an epoch; one that persists serves them all."""
+        iterator.__dict__.pop(_FACTS, None)  # so that it counts as another one
 
     def note_yielded(self, iterator: Any, data: Any) -> None:
         """Note a batch that a loader yields, with the sample numbers that were asked for it."""
@@ -132,9 +124,7 @@ class Loaders:
             self._facts_of(iterator).is_dispatched = True
 
     def yield_noted(self, parts: Any, loader: Any) -> Any:
-        """Return a generator of the parts of a dispatcher's batches that this rank computes, which
-        notes each part when it yields it.
-        """
+        """Yield the parts of a dispatcher's batches that this rank computes, each of them noted."""
         facts = self._new_facts(loader.dataset, loader)
 
         def parts_noted() -> Any:
@@ -160,9 +150,8 @@ class Loaders:
         return _IteratorFacts((self.newest_epoch, *numbers))
 
     def take_with_tensors(self, tensors: list[Any]) -> Fetched | None:
-        """Return the recent batch that holds one of a forward's tensors, and forget it; None if no
-        recent batch does. Most loops on a CPU compute the very tensors of their loader, which is
-        faster to see than equal token ids.
+        """Return the recent batch that holds one of a forward's tensors, and forget it. Most loops
+        on a CPU compute those of their loader, which is faster to see than equal token ids.
         """
         if self._keeps_batches:  # a dry run needs every batch later, and finds it by its ids
             return None
@@ -177,9 +166,8 @@ class Loaders:
     def take_with_ids(
         self, computed: ReadBatch, last: Fetched | None, newest_epoch: int
     ) -> Fetched | None:
-        """Return the waiting batch that has the token ids of a computed one, and forget it; None if
-        no waiting batch has. `last` is the loader's batch that was computed before, `newest_epoch`
-        the number of the newest iterator when it was computed.
+        """Return the waiting batch that has the token ids of a computed one, and forget it. `last`
+        is the loader's batch before it, `newest_epoch` that of the newest iterator at that time.
         """
         if computed.ids is None:
             return None
@@ -214,20 +202,15 @@ class Loaders:
         return taken
 
     def read_uncomputed(self, last: Fetched, computed: Container[Fetched]) -> Iterator[Fetched]:
-        """Yield the batches of an epoch that are not computed yet, as a dry run reads them: of that
-        of the last batch that was computed.
-        """
+        """Yield the batches of the epoch of the `last` computed one that are not computed yet."""
         iterator = last.iterator()  # None once the loop has let go of it
         # First what the loop has taken already, such as accelerate, which reads a batch ahead.
         waiting = [each for each in self._take_waiting() if each.epoch == last.epoch]
         yield from (each for each in waiting if each not in computed)
-        # Then what the loader still has: `next` calls `note_yielded`, by which the batch waits.
-        while iterator is not None:
-            try:
-                next(iterator)
-            except StopIteration:
-                return
-            yield from self._take_waiting()
+        # Then what the loader still has: `note_yielded` is called, by which each batch waits.
+        if iterator is not None:
+            for _ in iterator:
+                yield from self._take_waiting()
 
     def _take_waiting(self) -> list[Fetched]:
         waiting = [fetched for same_ids in self._waiting.values() for fetched in same_ids]

@@ -23,7 +23,6 @@ class Log:
     """
 
     def __init__(self, folder: str, run_id: str) -> None:
-        """Take the folder of the run."""
         self.folder, self.run_id = folder, run_id
         self.path = ""  # of the file, once it is open
         self.start = 0.0  # when the file was opened, in seconds of `perf_counter`

@@ -1,6 +1,4 @@
-"""The functions of torch, accelerate and DeepSpeed that call the recorder: each is replaced for as
-long as it records. `original` is the replaced function.
-"""
+"""Functions of torch, accelerate and DeepSpeed that call the recorder, in place of `original`."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ class Patches:
     """Replaced functions, which can all be put back."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._undo: list[Any] = []
 
     def replace(self, owner: Any, name: str, make: Any) -> None:
@@ -123,9 +120,7 @@ def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    """End steps that torch's GradScaler skips: in mixed precision it leaves the optimizer alone
-    where a gradient is infinite, so that no optimizer tells of the step.
-    """
+    """End steps that torch's GradScaler skips, since a gradient in mixed precision is infinite."""
 
     def step(original: Any, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         steps_before = recorder.optimizer_steps
@@ -139,7 +134,7 @@ def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def _end_skipped(recorder: Recorder, steps_before: int, owner: Any) -> None:
-    # The optimizer was not stepped. Without a batch, another optimizer has ended this step.
+    # No optimizer tells of the step. Without a batch, another optimizer has ended this one.
     if recorder.optimizer_steps == steps_before and recorder.batches_in_step:
         recorder.safely(recorder.end_step, type(owner).__name__, skipped=True)
 
@@ -147,16 +142,13 @@ def _end_skipped(recorder: Recorder, steps_before: int, owner: Any) -> None:
 def patch_loaders(iterator_class: Any, recorder: Any, patches: Patches) -> None:
     """Note what loaders of torch draw and yield: in `recorder.loaders`."""
 
-    # Asks the sampler for the sample numbers of a batch; with workers, several batches ahead.
-    def next_index(original: Any, self: Any) -> Any:
-        index = original(self)
-        recorder.safely(recorder.loaders.note_asked, self, index)
-        return index
+    def reporting(note: Any) -> Any:
+        def around(original: Any, self: Any) -> Any:
+            value = original(self)
+            recorder.safely(note, self, value)
+            return value
 
-    def next_batch(original: Any, self: Any) -> Any:
-        data = original(self)
-        recorder.safely(recorder.loaders.note_yielded, self, data)
-        return data
+        return around
 
     # Begins an epoch: with persistent_workers=True one iterator serves them all.
     def reset(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -164,15 +156,14 @@ def patch_loaders(iterator_class: Any, recorder: Any, patches: Patches) -> None:
         recorder.safely(recorder.loaders.note_new_epoch, self)
         return original(self, *args, **kwargs)
 
-    patches.wrap(iterator_class, "_next_index", next_index)
+    # Asks the sampler for the sample numbers of a batch; with workers, several batches ahead.
+    patches.wrap(iterator_class, "_next_index", reporting(recorder.loaders.note_asked))
     patches.wrap(iterator_class, "_reset", reset)
-    patches.wrap(iterator_class, "__next__", next_batch)
+    patches.wrap(iterator_class, "__next__", reporting(recorder.loaders.note_yielded))
 
 
 def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """End steps that DeepSpeed skips: with a loss scaler of its own it leaves the optimizer alone
-    where a gradient in 16 bits is infinite, so that no optimizer of torch tells of the step.
-    """
+    """End steps that a loss scaler of DeepSpeed's own skips, since a gradient is infinite."""
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         # Loops call it after every batch. It steps the optimizer only after the last one of a step,
@@ -199,7 +190,6 @@ def patch_dispatcher(module: Any, recorder: Recorder, patches: Patches) -> None:
         recorder.safely(recorder.loaders.mark_dispatched, iterator)
         return original(self, iterator)
 
-    # Yields the parts of this rank.
     def begin(original: Any, self: Any) -> Any:
         return recorder.loaders.yield_noted(original(self), self)
 

@@ -1,7 +1,4 @@
-"""The recorder of a process: what a model computes becomes batches, and batches become steps.
-
-`patches.py` and `trainers.py` call it from inside torch, accelerate and transformers.
-"""
+"""The recorder of a process: what a model computes becomes batches, and batches become steps."""
 
 from __future__ import annotations
 
@@ -47,7 +44,6 @@ class Recorder:
     """
 
     def __init__(self, orders: Orders) -> None:
-        """Begin without a batch."""
         self.orders = orders
         self.log = Log(orders.folder, orders.run_id)
         self._digests = Digests(orders.key)
@@ -125,8 +121,8 @@ class Recorder:
             return
         # A batch of torch.autograd.grad, which computes gradients without a backward, ends here.
         self.note_batch(self.forwards.take_trained())
-        # Without a batch this is a second optimizer, or a second group of parameters, in one step;
-        # but after gradients were cleared, the loop had kept them, as to clip those of each sample.
+        # Without a batch this is a second optimizer in one step; but after gradients were cleared,
+        # the loop had kept them, as to clip those of each sample.
         if self.batches_in_step or self._is_cleared:
             self.end_step(type(optimizer).__name__)
 
@@ -198,7 +194,6 @@ class Recorder:
 
     def end_step(self, by: str, skipped: bool = False, cleared: bool = False) -> None:
         """Put the end of a step into the queue, and end the command after the steps it was to make.
-
         `by` is what ended it, such as the class of the optimizer. A `skipped` step left parameters
         as they were, since a gradient was infinite; where gradients were `cleared`, there was none.
         """
@@ -227,17 +222,14 @@ class Recorder:
 
     # --- what is written -------------------------------------------------------------------------
     def write_arrived(self, wait: bool = False) -> None:
-        """Write the queue in sequence, up to the first line whose numbers or times are still on
-        their way from a device; all of it with `wait`.
-        """
+        """Write the queue up to the first line that waits for a device; with `wait`, all of it."""
         self.log.write(itertools.chain(self._handed_lines(), self._arrived_lines(wait)))
 
     def _arrived_lines(self, wait: bool) -> Iterator[dict[str, Any]]:
         """Take the lines of `write_arrived` out of the queue, complete and yield them."""
         while self._queue:
             forwards, moments, line = self._queue[0]
-            are_here = all(forward.is_here for forward in forwards)
-            if not wait and not (are_here and all(moment.is_here for moment in moments)):
+            if not wait and not all(each.is_here for each in (*forwards, *moments)):
                 return
             self._queue.popleft()
             if forwards:  # a batch, not the end of a step
@@ -255,8 +247,7 @@ class Recorder:
 
     def _handed_lines(self) -> Iterator[dict[str, Any]]:
         """Yield numbers and digests of the samples that accelerate's dispatcher handed out."""
-        # Only its first rank has the numbers, and each rank computes a part of the batch. The
-        # digests tell later which rank computed which sample.
+        # Only its first rank has the numbers. The digests tell which rank computed which sample.
         while self.loaders.handed:
             fetched = self.loaders.handed.pop(0)
             # Read as the model reads them. Before one has computed, they are not written.
@@ -314,9 +305,7 @@ class Recorder:
     def _add_parts(
         self, line: dict[str, Any], parts: list[ReadBatch], fetched: Sequence[Fetched | None]
     ) -> None:
-        """Add parts to a line, with the source and sample numbers of the loader's batch of each;
-        with digests where one is unknown.
-        """
+        """Add parts to a line, with the loader's batch of each; with digests if one is unknown."""
         line["parts"] = [part_of(part) for part in parts]
         known = [each for each in fetched if each is not None]
         if known:
@@ -330,9 +319,7 @@ class Recorder:
 
     # --- ends ------------------------------------------------------------------------------------
     def read_rest(self) -> str:
-        """In a dry run, read the rest of the epoch out of the loader without computing it; return
-        why less than that was read, or "".
-        """
+        """In a dry run, read the rest of the epoch; return why less of it was read, or ""."""
         self.forwards.record(False)  # what a collate function calls is not training
         self.write_arrived(wait=True)
         for fetched, parts in self._dry_run.rest(self.orders.steps):
@@ -374,7 +361,7 @@ class Recorder:
     def _write_end(self) -> None:
         """Write what is left in the queue and the last line; where nothing was trained, why."""
         forwards = self.forwards
-        # Nothing was trained, as in a launcher or a worker of a loader, which have a recorder too.
+        # As in a launcher or a worker of a loader, which have a recorder too.
         if not (self.log.is_open or self._queue):
             if forwards.unused[0] or forwards.pending or forwards.misses:
                 waiting = len(forwards.pending)
@@ -420,8 +407,8 @@ def _holds_gradients(owner: Any, model: Any) -> bool:
 
 
 def _makes_tail() -> bool:
-    """Return whether the optimizer that now steps is called by the loop of Lightning, or by
-    accelerate, which counts batches: both also step on the last ones of an epoch.
+    """Return whether Lightning or accelerate, which counts batches, calls the optimizer that now
+    steps: both also step on the last batches of an epoch.
     """
     frame: Any = sys._getframe()
     while frame is not None:

@@ -23,10 +23,10 @@ _NO_IDS = (
     "the batches of its Trainer hold no token ids, which it makes where it computes, as by "
     "generating: run it without --dry-run"
 )
+# Trainers of TRL that train a chosen and a rejected answer, by a loss that asks for no other.
 _OF_PAIRS = ("DPOTrainer", "CPOTrainer", "ORPOTrainer", "RewardTrainer")
-"""Trainers of TRL that train a chosen and a rejected answer, by a loss that asks for no other."""
+# Methods of a Trainer that do nothing in a dry run, whatever a callback asks for.
 _TURNED_OFF = ("_clip_grad_norm", "_save_checkpoint", "save_model", "evaluate", "log")
-"""Methods of a Trainer that do nothing in a dry run, whatever a callback asks for."""
 _BATCH_SIZE = "per_device_train_batch_size"
 
 
@@ -55,7 +55,6 @@ def own_loss(trainer: Any) -> list[str]:
     # TRL's other trainers, such as DPOTrainer, have a loss of preferences or rewards.
     if module.startswith("trl.") and not module.endswith("sft_trainer"):
         names.append(f"{type(trainer).__name__}'s")  # shown as "its own (DPOTrainer's)"
-    # A function that a script passes to the Trainer.
     if getattr(trainer, "compute_loss_func", None) is not None:
         names.append("compute_loss_func")
     return names
@@ -118,8 +117,8 @@ def facts_of(trainer: Any) -> dict[str, Any]:
         # A Trainer without an accelerator, as in old transformers, has it in its arguments alone.
         "world_size": int(getattr(accelerator, "num_processes", 0) or world_size),
         "own_loss": own_loss(trainer),
-        # Whether the arguments decide which samples share a batch: not for a stream, nor where
-        # token ids come into being later, as those of DPOTrainer: the Trainer groups by these.
+        # Whether the arguments decide which samples share a batch: not for a stream, nor where the
+        # token ids to group by come into being later, as those of DPOTrainer.
         "samples_by_arguments": not own_loader(trainer)
         and hasattr(data, "__len__")
         and not is_stream(data)
@@ -170,8 +169,7 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
             recorder.forwards.labels = None
 
     patches.wrap(module.Trainer, "train", train)
-    # Trainer.__init__ calls it where push_to_hub is set, to make a repository on the Hub: a dry run
-    # must not.
+    # With push_to_hub, Trainer.__init__ makes a repository by it: a dry run must not.
     if recorder.orders.is_dry and hasattr(module.Trainer, "init_hf_repo"):
         patches.replace(module.Trainer, "init_hf_repo", lambda _: lambda *_, **__: None)
     patches.wrap(module.Trainer, "training_step", training_step)
@@ -205,7 +203,7 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     ) -> Any:
         model_facts = recorder.forwards.model_of(model)
         numbers = WholeNumbers(inputs)
-        # As of GRPOTrainer of TRL, whose batches are prompts that it generates answers to.
+        # Such as the prompts that GRPOTrainer of TRL generates answers to.
         if not numbers.hold_ids:
             recorder.refuse(_NO_IDS)
         forward = Forward(model_facts, numbers, recorder.forwards.clock.now())
@@ -221,8 +219,7 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         if hasattr(trainer, name):
             patches.replace(type(trainer), name, lambda _: lambda *_, **__: None)
 
-    # Callbacks that report elsewhere are left out: a dry run, which trains nothing, is not to show
-    # up in Weights & Biases or MLflow.
+    # A dry run, which trains nothing, is not to show up in Weights & Biases or MLflow.
     reporting = "transformers.integrations"
     quiet = [each for each in handler.callbacks if not type(each).__module__.startswith(reporting)]
     reader = _epoch_reader(module, recorder, patches)

@@ -28,13 +28,11 @@ _LIBRARIES = {
 
 
 def watch() -> None:
-    """Record this process once it imports torch, as the environment variable BATCHSTAT_RUN says.
-
+    """Record this process once it imports torch, as the environment variable BATCHSTAT_RUN says:
     `inject/sitecustomize.py` calls it when Python starts, before the command's own code.
     """
-    recorder, patches = Recorder(Orders.of_environment()), Patches()
+    recorder, patches = _begin(Orders.of_environment())
     recorder.may_exit = True
-    recorder.log.note_process("started")
 
     def leave(original: Any, code: int) -> Any:
         recorder.close()
@@ -45,40 +43,36 @@ def watch() -> None:
     patches.wrap(os, "_exit", leave)
     if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
         os.register_at_fork(after_in_child=recorder.forget)
-    # First, since the import system asks no further finder once one knows a module.
-    sys.meta_path.insert(0, _Watcher(_library_patches(recorder, patches)))
 
 
 def record_here(orders: Orders) -> tuple[Recorder, Patches]:
-    """Record this process from now on, for `batchstat.record`; return the recorder, and what it
-    replaced in torch and other libraries.
-    """
+    """Record this process from now on, for `batchstat.record`; return what it replaced, too."""
     importlib.import_module("torch")
+    return _begin(orders)
+
+
+def _begin(orders: Orders) -> tuple[Recorder, Patches]:
     recorder, patches = Recorder(orders), Patches()
     recorder.log.note_process("started")
-    actions = _library_patches(recorder, patches)
-    # A notebook has imported most of them already; the others are patched when they are imported.
-    for name in [name for name in actions if name in sys.modules]:
-        actions.pop(name)(sys.modules[name])
-    watcher = _Watcher(actions)
-    sys.meta_path.insert(0, watcher)
-    patches.on_restore(lambda: sys.meta_path.remove(watcher))
-    return recorder, patches
 
-
-def _library_patches(recorder: Recorder, patches: Patches) -> dict[str, Any]:
     def patch(name: str, module: Any) -> None:
         if name == "torch":
             recorder.log.note_process(name)
         _LIBRARIES[name](module, recorder, patches)
 
-    return {name: functools.partial(patch, name) for name in _LIBRARIES}
+    actions = {name: functools.partial(patch, name) for name in _LIBRARIES}
+    # A notebook has imported most of them already; the others are patched when they are imported.
+    for name in [name for name in actions if name in sys.modules]:
+        actions.pop(name)(sys.modules[name])
+    watcher = _Watcher(actions)
+    # First, since the import system asks no further finder once one knows a module.
+    sys.meta_path.insert(0, watcher)
+    patches.on_restore(lambda: sys.meta_path.remove(watcher))
+    return recorder, patches
 
 
 class _Watcher:
-    """A finder of `sys.meta_path` that calls a function of `actions`, by the name of a module, when
-    that has been imported.
-    """
+    """A finder of `sys.meta_path` that calls a function of a module once it has been imported."""
 
     def __init__(self, actions: dict[str, Any]) -> None:
         self._actions, self._is_looking = actions, False  # whether it is asking the other finders

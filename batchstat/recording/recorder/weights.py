@@ -26,7 +26,6 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
         def wrapped(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
             config = kwargs.get("config")
             if config is None:
-                # Of the arguments, those that say where the configuration of the model is.
                 keys = ("cache_dir", "revision", "token", "trust_remote_code", "local_files_only")
                 where = {key: kwargs[key] for key in keys if key in kwargs}
                 config = cls.config_class.from_pretrained(name, **where)
@@ -42,8 +41,7 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
 
         return classmethod(wrapped)
 
-    # Runs before each forward of such a model. A Trainer's dry run computes none, so that a call
-    # comes from a loop of the user's own.
+    # Before each forward of such a model: in a dry run a Trainer computes none.
     def refuse(*_: Any) -> None:
         recorder.refuse(_NO_TRAINER)
 
@@ -57,9 +55,8 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def patch_prepare(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """With --no-weights, make accelerate leave such a model as it is on several ranks: its
-    `prepare_model` wraps a model in DistributedDataParallel, which sends the weights of the first
-    rank to the others.
+    """With --no-weights, make accelerate leave such a model as it is on several ranks, where it
+    would wrap it in DistributedDataParallel, which sends the weights of the first to the others.
     """
     if not recorder.orders.without_weights:
         return
