@@ -110,10 +110,8 @@ class Handing:
         batches = []
         for number, (data, computed) in enumerate(self._computed):
             parts, forward = computed[index]
-            loader_arrays, given = (
-                dict(_arrays_by_place(data)),
-                dict(_arrays_by_place(forward.arrays)),
-            )
+            loader_arrays = dict(_arrays_by_place(data))
+            given = dict(_arrays_by_place(forward.arrays))
             batches.append((loader_arrays, parts, given))
             for place, argument in given.items():
                 fits = {
@@ -136,8 +134,8 @@ class Handing:
                 self._learn_padding(parts)
         longest = [self._longest(whole, loader_arrays) for loader_arrays, _, _ in batches]
         origins: dict[tuple[Any, ...], _Origin] = {}
-        for place, fits in fitting.items():
-            for fit, seen in fits.items():
+        for place, fitting_batches in fitting.items():
+            for fit, seen in fitting_batches.items():
                 origin = _Origin(*fit, [(width, kept, longest[n]) for width, kept, n in seen])
                 if origin.rules:
                     origins.setdefault(place, origin)

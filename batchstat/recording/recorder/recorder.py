@@ -229,7 +229,8 @@ class Recorder:
         """Take the lines of `write_arrived` out of the queue, complete and yield them."""
         while self._queue:
             forwards, moments, line = self._queue[0]
-            if not wait and not all(each.is_here for each in (*forwards, *moments)):
+            awaited: list[Any] = [*forwards, *moments]
+            if not wait and not all(each.is_here for each in awaited):
                 return
             self._queue.popleft()
             if forwards:  # a batch, not the end of a step
