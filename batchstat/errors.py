@@ -117,9 +117,7 @@ class MissingError(InputError):
 
 
 class SourceError(InputError):
-    """A file that is cut short, damaged or unreachable, or that is gone since it was found: another
-    attempt may succeed.
-    """
+    """A file that is cut short, damaged, unreachable or gone: another attempt may succeed."""
 
     id = "input/unreadable"
 

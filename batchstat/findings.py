@@ -1,6 +1,4 @@
-"""Findings: facts about a corpus or a configuration, each with a stable id that is explained and
-can be ignored. `findings.toml` has the catalogue of all.
-"""
+"""Facts about a corpus or a configuration, each with a stable id, as `findings.toml` lists them."""
 
 import tomllib
 import warnings
@@ -50,9 +48,7 @@ class Finding(Record):
     message: str = told("The finding in words.")
 
     def __post_init__(self) -> None:
-        """Bring the message into the reader's words; raise KeyError for an id that is not in the
-        catalogue.
-        """
+        """Word the message for its reader; raise KeyError for an id that is not catalogued."""
         catalogue()[self.id]
         # Messages name options by their flags; in Python they are arguments.
         object.__setattr__(self, "message", worded(self.message))

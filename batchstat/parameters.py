@@ -63,9 +63,7 @@ def option(default: Any, help: str, group: str, metavar: str | None = None, **mo
 
 
 def parameter(help: str, default: Any = MISSING, **more: Any) -> Any:
-    """Return a field of a strategy or a sampler; those of the same name mean the same. `more` are
-    attributes of `Option`.
-    """
+    """Return a field of a strategy or a sampler; `more` are attributes of `Option`."""
     return field(default=default, metadata={"option": Option(help, "", **more)})
 
 
@@ -148,11 +146,7 @@ _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 def parse_bytes(name: str, text: str) -> int:
-    """Return a number of bytes as people write it: `80GiB`, `24 GB` or `512MiB`.
-
-    Raises:
-        OptionError: anything else, or less than a byte.
-    """
+    """Return a number of bytes written as `80GiB`, `24 GB` or `512MiB`. Raises OptionError."""
     # Group 1 is the number, group 2 its unit. What cannot be read is refused as the size 0.
     written = _SIZE.fullmatch(text.strip())
     size = 0 if written is None else int(Decimal(written[1]) * _SIZES[written[2].lower()])
@@ -300,9 +294,7 @@ _SETUP = "of="
 
 
 def _parse_value(field: "Field[Any]", text: str) -> object:
-    """Return the value of a parameter from its text: a bool, text, a float or whole numbers, as its
-    field has them.
-    """
+    """Return the value of a parameter from its text, of the type that its field has."""
     if isinstance(field.default, bool):
         if text not in ("true", "false"):
             raise OptionError(f"{field.name}={text!r}", "must be true or false")

@@ -56,9 +56,7 @@ def untold() -> Any:
 def told_of(
     text: str = "", *, after: str | None = None, key: str | None = None
 ) -> Callable[[_Thing], _Thing]:
-    """Return a decorator of properties that documents show as a key; it stands below
-    `@property`.
-    """
+    """Return a decorator, below `@property`, of properties that documents show as a key."""
 
     def decorate(thing: _Thing) -> _Thing:
         thing.__doc__ = text or thing.__doc__

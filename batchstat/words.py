@@ -84,9 +84,7 @@ def worded(text: str) -> str:
 
 
 def _as_argument(option: re.Match[str]) -> str:
-    """Return a flag in a message as an argument in Python: `world_size=8` for `--world-size 8`,
-    `header=False` for `--no-header`.
-    """
+    """Return a flag as an argument in Python: `header=False` for `--no-header`."""
     if option["command"]:
         return option[0]
     name, value = option["name"].replace("-", "_"), option["value"]

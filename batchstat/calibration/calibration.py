@@ -98,9 +98,7 @@ class Calibration:
         return BatchCost(**units, memory=self.memory)
 
     def seconds(self, shape: Shape) -> float | None:
-        """Return the fitted seconds of a batch's forward and backward pass; None for an estimate of
-        memory.
-        """
+        """Return the fitted seconds of forward and backward; None for an estimate of memory."""
         if (fit := self.time) is None:
             return None
         return fit.per_batch + fit.per_token * shape.tokens + fit.per_pair * shape.pairs

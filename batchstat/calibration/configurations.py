@@ -1,7 +1,7 @@
 """Configurations of models of transformers; and, by their type, what these do not say of memory."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from batchstat.errors import InputError
 from batchstat.storage.addresses import local_path
@@ -9,11 +9,7 @@ from batchstat.words import short
 
 
 def load_configuration(model_name: str, advice: str, unreachable: str = "") -> Any:
-    """Load a configuration with transformers, without running code from its repository.
-
-    Raises:
-        InputError: it cannot be loaded; the message says what to do.
-    """
+    """Load a configuration without running code from its repository. Raises InputError."""
     from batchstat.tokenization.loading.hub import HUB_NAME, hub_answers, import_quietly
 
     path = local_path(model_name)
@@ -61,26 +57,20 @@ def not_loaded(model_name: str, reason: str, advice: str) -> InputError:
     return InputError(f"model {short(model_name)} cannot be loaded: {reason}", advice)
 
 
-class Family(NamedTuple):
-    """Models built of the same modules in transformers."""
-
-    has_positions: bool = False
-    norms: int = 2
-    head_norms: bool = False
-    float32_loss: bool = True
-
-
-FAMILIES: Mapping[str, Family] = {
-    "bert": Family(has_positions=True, float32_loss=False),
-    "roberta": Family(has_positions=True, float32_loss=False),
-    "gpt2": Family(has_positions=True),
-    "llama": Family(),
-    "mistral": Family(),
-    "mixtral": Family(),
-    "qwen2": Family(),
-    "qwen3": Family(head_norms=True),
-    "qwen3_moe": Family(head_norms=True),
-    "gemma": Family(),
-    "gemma3_text": Family(norms=4, head_norms=True),
+FAMILIES: Mapping[str, Mapping[str, Any]] = {
+    "bert": {"float32_loss": False},
+    "roberta": {"float32_loss": False},
+    "gpt2": {},
+    "llama": {},
+    "mistral": {},
+    "mixtral": {},
+    "qwen2": {},
+    "qwen3": {"head_norms": True},
+    "qwen3_moe": {"head_norms": True},
+    "gemma": {},
+    "gemma3_text": {"norms": 4, "head_norms": True},
 }
-"""By `model_type`, as of transformers 5.24.0: those whose memory is estimated."""
+"""By `model_type`, as of transformers 5.24.0, those whose memory is estimated: `CostModel`'s fields
+that no configuration states, where they are not the default."""
+
+WITH_POSITIONS = ("bert", "roberta", "gpt2")  # types of models with an embedding per position

@@ -3,7 +3,12 @@
 from dataclasses import fields
 from typing import Any
 
-from batchstat.calibration.configurations import FAMILIES, load_configuration, not_loaded
+from batchstat.calibration.configurations import (
+    FAMILIES,
+    WITH_POSITIONS,
+    load_configuration,
+    not_loaded,
+)
 from batchstat.calibration.costs import BatchCost
 from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
 from batchstat.errors import InputError, OptionError, arguments_named, did_you_mean
@@ -174,11 +179,7 @@ def load_model(written: str) -> CostModel:
 
 
 def model_configuration(written: str) -> Any:
-    """Load a configuration of transformers for its shape.
-
-    Raises:
-        InputError: it cannot be loaded; the message says how else to write the shape.
-    """
+    """Load a configuration of transformers for its shape. Raises InputError."""
     owner, _, name = written.lower().rpartition("/")
     # A built-in name may be meant: any similar one; for owner/name on the hub only an equal one.
     candidates = {name} & KNOWN_MODELS.keys() if owner else KNOWN_MODELS
@@ -187,11 +188,7 @@ def model_configuration(written: str) -> Any:
 
 
 def shape_of(written: str, config: Any) -> CostModel:
-    """Return the shape that a configuration of transformers describes.
-
-    Raises:
-        InputError: a size is missing or of another type.
-    """
+    """Return the shape that a configuration describes. Raise InputError for a wrong size."""
     text = config.get_text_config()  # of a model with pictures too, its part for text
     activation = _first(text, ("hidden_activation", "hidden_act"))
     # T5 states whether its layers are gated, and a file may state anything; for other models the
@@ -210,19 +207,17 @@ def shape_of(written: str, config: Any) -> CostModel:
 
 
 def _memory_fields(written: str, text: Any) -> dict[str, Any]:
-    """Return the fields of `CostModel` that count for memory only; none for a type of model whose
-    memory is not known.
-    """
+    """Return the fields that count for memory only; none for a type whose memory is not known."""
     family = FAMILIES.get(text.model_type)
     if family is None:
         return {}
-    facts = family._asdict() | {
+    facts: dict[str, Any] = {
+        **family,
         "tied": bool(text.tie_word_embeddings),
         "activation": str(_first(text, ("activation_function", "hidden_activation", "hidden_act"))),
         "dropout": any(getattr(text, name, None) for name in _DROPOUT),
     }
-    # `CostModel` has the number of positions instead, which the configuration states.
-    if facts.pop("has_positions"):
+    if text.model_type in WITH_POSITIONS:
         facts["positions"] = _size(written, text, ("max_position_embeddings",))
     if getattr(text, "num_experts_per_tok", None) is not None:  # a mixture of experts
         facts["total_experts"] = _size(written, text, ("num_local_experts", "num_experts"))
@@ -234,9 +229,7 @@ def _first(config: Any, names: tuple[str, ...]) -> Any:
 
 
 def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool = False) -> int | None:
-    """Return the first size that a configuration states under one of the names; None without
-    any.
-    """
+    """Return the first size that a configuration states under one of the names; None if none."""
     for name in names:
         size = getattr(config, name, None)
         is_int = type(size) is int  # isinstance takes True for an int

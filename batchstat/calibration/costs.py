@@ -6,9 +6,7 @@ from math import ceil
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCost:
-    """The work of a batch, in whole numbers of one unit: tokens, operations of a model, or
-    picoseconds of a device.
-    """
+    """The work of a batch in one unit: tokens, a model's operations or a device's picoseconds."""
 
     per_step: int = 0
     per_batch: int = 0

@@ -1,6 +1,4 @@
-"""The fits of a calibration: least squares with coefficients of at least 0, since no token takes a
-negative time.
-"""
+"""The fits of a calibration: least squares without negative coefficients, as all are costs."""
 
 from collections.abc import Sequence
 from itertools import combinations

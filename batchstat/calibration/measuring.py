@@ -168,9 +168,7 @@ def measure_device(
 
 
 def _too_few(device: Device, count: int, too_large: int) -> InputError:
-    """Return the error where only `count` shapes ran, and batches ran out of memory `too_large`
-    times.
-    """
+    """Return the error where only `count` shapes ran, and `too_large` batches did not fit."""
     name, ran = device.hardware.name, counted(count, "batch", "batches")
     if too_large:
         return InputError(
@@ -187,9 +185,7 @@ def _too_few(device: Device, count: int, too_large: int) -> InputError:
 def _time_in_rounds(
     device: Device, runs: dict[Shape, _ShapeRuns], search: "_Search", on_progress: OnProgress
 ) -> None:
-    """Time all shapes in turn, in several rounds: add timings to their runs, and mark a shape that
-    runs out of memory.
-    """
+    """Time all shapes in turn, in several rounds, and mark those that run out of memory."""
     for number in range(TIMING_ROUNDS):
         stage = f"timing round {number + 1} of {TIMING_ROUNDS}"
         for i, (shape, shape_runs) in enumerate(runs.items()):
@@ -286,9 +282,7 @@ class _Search:
         return low, None
 
     def _bisected(self, low: int, high: int, width: int) -> tuple[int, int]:
-        """Halve the distance between a number of rows that fits, `low`, and one that does not,
-        `high`, until they are within a sixteenth of each other, or neighbours.
-        """
+        """Bisect between a number of rows that fits, `low`, and one that does not, `high`."""
         while high - low > max(1, low // _EXACT):
             middle = (low + high) // 2
             if self._fits(middle, width):

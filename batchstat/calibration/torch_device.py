@@ -42,9 +42,7 @@ class Steps(ABC):
         return None
 
     def gradients(self) -> int | None:
-        """Return the bytes of gradients between a backward pass and the update; None where they are
-        not known.
-        """
+        """Return the bytes of gradients before the update; None where they are not known."""
         return None
 
     def drop_gradients(self) -> None:  # noqa: B027
@@ -132,9 +130,7 @@ class TorchDevice:
 
     @contextmanager
     def _running(self, shape: Shape) -> Iterator[None]:
-        """Turn errors of a step inside into BatchTooLargeError, where it runs out of memory, or
-        InputError.
-        """
+        """Turn errors inside into InputError, or BatchTooLargeError where memory runs out."""
         # The tensors of a step that ran out of memory are freed only here, before the next one:
         # until its error is handled, the traceback holds them.
         if self._ran_out:
@@ -241,11 +237,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def find_device(name: str | None) -> torch.device:
-    """Return a device by its name; by default the accelerator of this machine, else its CPU.
-
-    Raises:
-        InputError: torch has no such device here.
-    """
+    """Return a device by its name; by default the accelerator, else the CPU. Raises InputError."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if name is None:
         return accelerator or torch.device("cpu")

@@ -118,12 +118,8 @@ def configuration_file(file: Path | None = None) -> Path | None:
 
 
 def find_here(folder: Path) -> Path | None:
-    """Return the file in a folder that configures batchstat: batchstat.toml, else a pyproject.toml
-    with a table for it; None without either.
-
-    Raises:
-        OptionError: a pyproject.toml that is not valid TOML.
-        InputError: one that cannot be read.
+    """Return batchstat.toml of a folder, else its pyproject.toml if that has a table for batchstat.
+    Raise OptionError or InputError for one that cannot be read.
     """
     if (folder / OWN_FILE).is_file():
         return folder / OWN_FILE
@@ -139,9 +135,7 @@ def _own_table(contents: Mapping[str, Any]) -> Any:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    """Return the contents of a TOML file. Raises OptionError if they are not valid TOML, InputError
-    if the file cannot be read.
-    """
+    """Return what a TOML file holds. Raises OptionError if it is not valid, or InputError."""
     try:
         check_regular(path)
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # skips a byte order mark
@@ -182,9 +176,7 @@ class _Reader:
         return Configuration(self.file, shared, checks)
 
     def _check_numbers(self, value: Any, *keys: str) -> None:
-        """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts, in a value
-        or anywhere below it.
-        """
+        """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts."""
         if isinstance(value, int) and abs(value) >= 2**63:
             raise OptionError(f"{self._origin(*keys)}={short(value)}", "must fit in 64 bits")
         entries: Any = ()
@@ -224,9 +216,7 @@ class _Reader:
         return replace(check, limits={**shared.limits, **limits})
 
     def _value(self, key: str, value: Any) -> Any:
-        """Return the value of a key with its type. A path in it, which the file has relative to its
-        own folder, becomes relative to the working folder.
-        """
+        """Return the value of a key with its type, a path relative to the working folder."""
         typed = _typed(key, value)
         if key == "corpus":
             return tuple(map(self._from_working_folder, typed))
@@ -257,9 +247,7 @@ class _Reader:
             return False
 
     def _from_working_folder(self, path: str) -> str:
-        """Return a path relative to the file's folder as one relative to the working folder; `-`,
-        which is standard input, an address or an absolute path as it is.
-        """
+        """Return a path relative to the file's folder as one relative to the working folder."""
         if path == "-" or is_remote(path) or Path(path).is_absolute():
             return path
         try:

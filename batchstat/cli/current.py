@@ -1,6 +1,4 @@
-"""The settings that a trainer's own configuration or a recording decides, if it is the current
-setup of a command.
-"""
+"""The settings that a current setup decides: a trainer's own configuration, or a recording."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -50,11 +48,7 @@ def settings_of_setup(
 def settings_of_recording(
     observed: "Observed", overriding: Mapping[str, Setting]
 ) -> dict[str, Setting]:
-    """Return the settings that a recording decides, by the names of `KEYS`.
-
-    Raises:
-        OptionError: a setting in `overriding` that reads a corpus.
-    """
+    """Return what a recording decides; raise OptionError if `overriding` reads a corpus."""
     folder = observed.profile.corpus.sources[0].path  # the source of its samples is its folder
     for key in _READING:
         if key in overriding:

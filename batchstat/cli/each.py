@@ -53,9 +53,7 @@ def compare_each(
 
 
 def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:
-    """Yield each corpus on the command line; without any, the corpus of each check in the
-    configuration.
-    """
+    """Yield each corpus on the command line, else that of each check in the configuration."""
     configuration = read_configuration(options)
     paths: tuple[str, ...] = options.given.get("corpus", ())
     # Of each corpus: its name, the option that names it alone, and its settings.

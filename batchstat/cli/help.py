@@ -58,9 +58,7 @@ class _Page:
         self.column = min(_COLUMN, longest + 4, self.width // 2)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the page: usage, description, examples, and tables of arguments,
-        commands and options.
-        """
+        """Yield the lines of the page: usage, description, examples and tables."""
         yield f"{self._heading('Usage:')} {' '.join(self._usage())}"
         text, _, examples = (self.command.help or "").partition("\n\nExamples:\n")
         for paragraph in text.split("\n\n"):  # a docstring is wrapped for the source

@@ -70,9 +70,7 @@ class Inputs(CheckSettings):
 
     @cached_property
     def current(self) -> "StrategySpec | None":
-        """The strategy of the current setup; None if none is named, or for a recording, which has
-        batches instead.
-        """
+        """The strategy of the current setup; None if none is named, or for a recording."""
         if self.observed is not None:
             return None
         if self.setup is not None:
@@ -86,9 +84,7 @@ class Inputs(CheckSettings):
 
     @property
     def current_text(self) -> str:
-        """The current setup as text: a strategy, or what was recorded; without a current setup, the
-        default strategy.
-        """
+        """The current setup as text; without one, the default strategy."""
         if self.observed is not None:
             return self.observed.kind
         return DEFAULT_CURRENT if self.current is None else self.current.text
@@ -168,11 +164,8 @@ class Inputs(CheckSettings):
 
 
 def read_configuration(options: Options) -> Configuration:
-    """Return the configuration that applies to a command, and name its file on standard error.
-
-    Raises:
-        OptionError: it has invalid keys or values.
-        InputError: it cannot be read.
+    """Return the configuration of a command, and name its file on standard error. Raise OptionError
+    for wrong keys or values, InputError for a file that cannot be read.
     """
     file = options.read(ConfigFile)
     if file.no_config:
@@ -186,11 +179,8 @@ def read_configuration(options: Options) -> Configuration:
 
 
 def read_ignored() -> CheckSettings:
-    """Return which findings the configuration ignores, for a command that takes nothing else of it.
-
-    Raises:
-        OptionError: the configuration has invalid keys or values.
-        InputError: it cannot be read.
+    """Return which findings the configuration ignores, and nothing else of it. Raises as
+    `read_configuration`.
     """
     shared = load_configuration().shared
     ignored = {key: setting for key, setting in shared.values.items() if key == "ignore"}

@@ -25,14 +25,10 @@ _PANELS = {
 
 
 class _Main(Group):
-    """The group `batchstat`. It imports the functions of all commands, but makes typer's command of
-    a function only when that command is run.
-    """
+    """The group `batchstat`, in which typer makes a command only when that command is run."""
 
     def __init__(self, **group_options: Any) -> None:
-        """Make the group of the commands in `_PANELS`. `group_options` are arguments of typer's
-        group, whose own commands are not used.
-        """
+        """Make the group of the commands in `_PANELS`; typer's own commands are not used."""
         # Modules of commands load fast: each imports what it works with when it runs.
         listed = {
             name: Listed(name, panel, import_module(f"batchstat.cli.commands.{name}").command)
@@ -94,9 +90,7 @@ def run() -> None:
 
 
 def _end(error: BatchstatError) -> NoReturn:
-    """End the process with what an error says: a line on standard error, and where the user wants
-    JSON, also that on standard output.
-    """
+    """End the process with what an error says, also as JSON where the user wants that."""
     say(f"error: {error}")
     words = sys.argv[1:]
     formats = zip(("", *words), words, strict=False)

@@ -40,10 +40,7 @@ Command = Callable[[Options], None]
 def takes(
     *records: "type[DataclassInstance]", without: tuple[str, ...] = ()
 ) -> Callable[[Command], Callable[..., None]]:
-    """Give a command the options that the fields of records declare, except those `without`.
-
-    It decorates the command's function, as in `@takes(Settings, Output)`.
-    """
+    """Decorate a command's function: it takes what the fields of records declare."""
     options = {
         declared.name: declared
         for record in records
@@ -96,9 +93,7 @@ _HELP = [
 
 
 def _parameter(declared: "Field[Any]") -> inspect.Parameter:
-    """Return the parameter of a command's function from which typer makes an option or an
-    argument.
-    """
+    """Return the parameter from which typer makes an option or an argument."""
     option: Option = declared.metadata["option"]
     kinds, shown_default = get_args(declared.type), option.shown
     value_type: Any = next((kind for kind in kinds if kind is not NoneType), declared.type)
@@ -170,9 +165,7 @@ def _path(written: str | Path) -> Path:
 
 
 def _refuse_empty(value: Any, declared: "Field[Any]") -> None:
-    """Raise OptionError if the value of an option, or one of its values, is empty text, as from an
-    unset variable in a script. `declared` is the field that declares the option.
-    """
+    """Raise OptionError for an option with empty text, as from an unset variable in a script."""
     for item in value if isinstance(value, tuple) else (value,):
         if isinstance(item, str) and not item.strip():
             option: Option = declared.metadata["option"]

@@ -1,6 +1,4 @@
-"""Lines for the user to paste: complete command lines, and settings as flags or as lines of the
-configuration.
-"""
+"""Lines for the user to paste: commands, and settings as flags or lines of the configuration."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -64,9 +62,7 @@ def line_of_change(
 
 
 def folder_flags(inputs: Inputs) -> list[str]:
-    """Return the flags with which another command finds the same results folder, and ignores the
-    configuration if there is one.
-    """
+    """Return the flags for another command to find the results and ignore the configuration."""
     folder = [] if inputs.output == DEFAULT_FOLDER else ["-o", str(inputs.output)]
     is_configured = inputs.table is not None or "no_config" in inputs.options.given
     return [*folder, *(["--no-config"] if is_configured else [])]

@@ -8,9 +8,7 @@ from batchstat.words import counted
 
 
 def profile_findings(profile: Profile) -> Iterator[Finding]:
-    """Yield findings about splits that are missing, and about what chats contain and the chat
-    template leaves out, such as tool calls.
-    """
+    """Yield findings about splits that are missing, and what a template leaves out of chats."""
     if failed := profile.corpus.failed:
         more = f", and {len(failed) - 1:,} more" if len(failed) > 1 else ""
         yield Finding(

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 def count(
     inputs: Inputs, *, folder: Path | None = None, reuse: bool = False
 ) -> tuple[Profile, bool]:
-    """Return the profile of a corpus, and whether it was reused from the results folder.
-
-    It is reused only if the corpus, and everything else that decides the counts, is unchanged.
-    """
+    """Return the profile of a corpus, and whether it was reused as nothing decisive has changed."""
     counting = inputs.options.read(Counting)
     # Wrong options are refused even where nothing is counted.
     run = None if counting == Counting() else _run_options(inputs)
@@ -129,9 +126,7 @@ class FoundProfile:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Warnings for a report: a profile that is out of date or lacks splits, or chats of which
-        the template leaves out parts.
-        """
+        """Warnings for a report: what is out of date or missing, or left out of chats."""
         stale = tuple(Finding("profile/stale", change) for change in self.changes)
         return (*stale, *profile_findings(self.profile))
 

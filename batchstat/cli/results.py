@@ -48,11 +48,7 @@ class CommandResult:
 
 
 def store(found: FoundProfile, result: CommandResult, output: Output) -> Collection[str]:
-    """Write the results of a command, and return the names of the files.
-
-    The profile is written too if the folder does not have it: if it was counted now, or if another
-    run has replaced it meanwhile.
-    """
+    """Write the results of a command, with the profile if the folder lacks it; return the names."""
     profile, folder = found.profile, output.output
     result_files = {
         result.file: encoded(to_text(result.document)),
@@ -121,9 +117,7 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
 
 
 def plot_files(plotted: "Result | None", output: Output) -> dict[str, bytes]:
-    """Return the plots of a result as files, by their names in the results folder; none unless
-    wanted.
-    """
+    """Return the plots of a result by their names in the results folder; none unless wanted."""
     if plotted is None or not output.plots:
         return {}
     from batchstat.render.plots.pictures import pictures

@@ -130,9 +130,7 @@ def warn(*findings: Finding, prefix: str = "") -> None:
 
 
 def say_crashed() -> None:
-    """Print the traceback of the exception that is being handled, without secrets in addresses, as
-    a bug of batchstat to report.
-    """
+    """Print the traceback of the handled exception, without secrets, as a bug to report."""
     with suppress(OSError):
         print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
         print("error: batchstat crashed; this is a bug, please report it", file=sys.stderr)

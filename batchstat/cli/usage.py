@@ -89,9 +89,7 @@ class Listed(NamedTuple):
 
 
 class Commands(UserDict[str, Any]):
-    """Commands by name. Each is made when it is first asked for, which takes time: a run needs one,
-    and the help of a group none.
-    """
+    """Commands by name, each made when it is first asked for, since that takes time."""
 
     def __getitem__(self, name: str) -> Any:
         """Return typer's object of the command with this name; it is made once, and kept."""
@@ -158,9 +156,7 @@ def _explained(error: Any, command: Any, path: str) -> OptionError:
 
 
 def _unknown_option(flag: str, command: Any, context: Any) -> OptionError:
-    """Return the error for a flag that a command does not have: which other commands have it, or
-    which flag of this one is meant.
-    """
+    """Return the error for an unknown flag: which commands have it, or which flag is meant."""
     path, all_commands = context.command_path, context.find_root().command.commands
     owners = [name for name, each in all_commands.items() if flag in _flags_of(each.params)]
     name = flag.strip("-")  # empty for a flag of dashes alone, for which no flag is suggested

@@ -42,9 +42,7 @@ def decoded_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """Return the same values without dictionaries, runs (`run_end_encoded`), views of text and
-    extension types.
-    """
+    """Return the same values without dictionaries, runs, views of text and extension types."""
     dtype = values.type
     if isinstance(dtype, pa.BaseExtensionType):
         return decoded(values.storage)

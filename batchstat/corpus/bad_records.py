@@ -70,12 +70,8 @@ class BadRecords:
         return [message for _, message in self._examples]
 
     def raise_or_count(self, location: Location, bad: BadRecord) -> None:
-        """Count a bad record by its reason, and keep its message if it is among the first few.
-
-        The result is the same in whatever order the records are reported.
-
-        Raises:
-            InputError: bad records are not skipped.
+        """Count a bad record, and keep its message if it is among the first few. The result is the
+        same in any order. Raises InputError if bad records are not skipped.
         """
         message, number = f"{location}: {bad.message}", location.number
         if not self.skip:

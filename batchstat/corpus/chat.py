@@ -172,9 +172,7 @@ def _translated(message: object, shown_as: str) -> Message:
 
 
 def _joined_text(content: object, shown_as: str) -> str | None:
-    """Return the content of a message as one text, with OpenAI's list of text parts joined; None
-    stays None.
-    """
+    """Return the content of a message as one text, with text parts joined; None stays None."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list) and all(

@@ -76,10 +76,7 @@ class ChunkContent:
         return self._as_arrow(texts, range(len(texts)))
 
     def holds_lists(self, column: str) -> bool:
-        """Return whether a column holds lists, such as chats, rather than texts.
-
-        Of a column parsed from JSON, the first value that is not null decides.
-        """
+        """Return whether a column holds lists, such as chats; of JSON, its first value decides."""
         values = self.values(column)
         if isinstance(values, pa.Array):
             return is_list(values.type)
@@ -163,10 +160,7 @@ class ChunkContent:
         return Words(words, offsets_from_sizes(sizes))
 
     def reject_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
-        """Mark records as bad whose list is null, or contains null.
-
-        `expected` says in the message what should be there instead of null.
-        """
+        """Mark records as bad whose list is null or contains null, where `expected` should be."""
         for i in _positions_of_nulls(lists):
             self.reject(i, f"{column!r} is null where {expected} is expected")
         # The elements of all lists, end to end, and for each element the record that it is of.
@@ -176,10 +170,7 @@ class ChunkContent:
             self.reject(i, f"{column!r} contains null where a number is expected")
 
     def whole_numbers(self, column: str) -> Ints:
-        """Return (size,) the whole numbers of a column, which must be from 0 to `LONGEST`.
-
-        A record with anything else is bad, and gets 0.
-        """
+        """Return (size,) the numbers of a column, from 0 to `LONGEST`; a bad record gets 0."""
         values: Any = self.values(column)
         is_integer_array = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
         # The usual column is checked all at once; any other one value by value, below.
@@ -217,10 +208,7 @@ class ChunkContent:
         return type(texts)(*(pc.if_else(is_long, "", side) for side in texts.sides))
 
     def wrong_type(self, column: str, values: pa.Array, expected: str) -> InputError:
-        """Return the error for an Arrow column of a type with which no record of the file is good.
-
-        `expected` says what should be there, such as `text is expected`.
-        """
+        """Return the error for an Arrow column of a type where, for example, `text is expected`."""
         return InputError(f"{self.locate(0)}: column {column!r} is {values.type} where {expected}")
 
     def _reject_long(self, i: int, size: int) -> bool:

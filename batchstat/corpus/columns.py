@@ -115,9 +115,7 @@ def _remedy(
     texts_inside: Sequence[str],
     inside: Inside,
 ) -> str:
-    """Return the option that fits the columns of a file: for chats, for texts inside of objects,
-    for words, or for lists of samples.
-    """
+    """Return the option that fits the columns of a file."""
     if chats:
         beside = [name for name in _PREFERENCES if name in names and name not in chats]
         left_out = f", which leaves out {' and '.join(beside)}" if beside else ""

@@ -38,10 +38,7 @@ class Texts:
         return sizes
 
     def ranges(self, most_bytes: int, most_texts: int) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of consecutive ranges of at most so many bytes and texts.
-
-        A text that is too large by itself is a range of its own.
-        """
+        """Yield ranges of at most so many bytes and texts, as `ranges_within` does."""
         return ranges_within(self.sizes(), most_bytes, most_texts)
 
     def slice(self, first: int, stop: int) -> Self:
@@ -78,10 +75,7 @@ class Completions(Texts):
 
 @dataclass(frozen=True, eq=False)
 class Chats:
-    """(n,) chats, and what the chat template gets beside the messages of each.
-
-    Both are made by `batchstat.corpus.chat`.
-    """
+    """(n,) chats, and what the chat template gets beside the messages of each."""
 
     messages: list[list[Message]]
     inputs: list[TemplateInputs]

@@ -53,10 +53,7 @@ class TableReader(CorpusReader):
             )
 
     def blocks(self) -> Generator[Block, None, None]:
-        """Yield the samples of the table in order.
-
-        A table has no file, so its size and digest are those of the values that are read.
-        """
+        """Yield the samples of the table in order; size and digest are those of what is read."""
         digest, size = hashlib.sha256(), 0
         reading = self.begin(Source(path=self._name, bytes=0, digest="", format="arrow"))
 
@@ -163,9 +160,7 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
 
 
 def _is_deep(value: object) -> bool:
-    """Return whether an object is nested more deeply than 200 levels, as one that holds itself
-    is: pyarrow 26 ends the process on it.
-    """
+    """Return whether an object has more than 200 levels, on which pyarrow 26 ends the process."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(200):
         inner = (

@@ -124,9 +124,7 @@ def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
 
 
 def _class_name(value: object) -> str | None:
-    """Return a value as the name of a class; None for a missing one. Raise TypeError for an object
-    or a list, UnicodeEncodeError for half a surrogate pair.
-    """
+    """Return a value as the name of a class. Raises TypeError or UnicodeEncodeError."""
     if not isinstance(value, str | bool | int | float | np.generic | None):
         raise TypeError
     label = label_text(value)

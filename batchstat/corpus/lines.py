@@ -152,9 +152,7 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
 
 
 def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:
-    """Yield the bytes of a split from `position`, the start of a line, to the end of its last
-    line.
-    """
+    """Yield the bytes of a split from the start of a line to the end of its last line."""
     stop = opened.split.stop
     if stop is None:
         while data := opened.stream.read(BLOCK_BYTES):
@@ -208,9 +206,7 @@ def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | Long
 
 
 def _texts_of_lines(data: bytes) -> pa.LargeStringArray:
-    r"""Return the lines of UTF-8 as texts without their ends; that they are UTF-8 is not
-    checked.
-    """
+    """Return the lines of UTF-8, which is not checked, as texts without their ends."""
     # b"ab\nc\r\n" becomes "ab" and "c", which Arrow stores as the text "abc" with the offsets 0, 2
     # and 3.
     if b"\r\n" in data:

@@ -24,9 +24,7 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
 
 
 class ReadingOptions(TypedDict, total=False):
-    """The fields of `CorpusOptions` beside the columns that may be several, as keywords of public
-    functions.
-    """
+    """The fields of `CorpusOptions` as keywords, without the columns that may be several."""
 
     input_format: str | None
     prompt_column: str | None

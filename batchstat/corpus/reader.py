@@ -64,11 +64,7 @@ class Block:
     locations: Locations
 
     def report_bad(self, i: int, reason: str, message: str) -> None:
-        """Report that sample i cannot be counted.
-
-        Raises:
-            InputError: bad records are not skipped.
-        """
+        """Report that sample i cannot be counted. Raises InputError unless bad ones are skipped."""
         self.reading.bad_records.raise_or_count(self.location(i), BadRecord(reason, message))
 
     def location(self, i: int) -> Location:
@@ -117,11 +113,7 @@ class CorpusReader:
         options: CorpusOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """Prepare to read; nothing is opened yet.
-
-        Raises:
-            OptionError: an unknown format.
-        """
+        """Prepare to read; nothing is opened yet. Raise OptionError for an unknown format."""
         self.splits, self.options = splits, options
         self._standard_input = standard_input
         self.readings: list[Reading] = []

@@ -58,9 +58,7 @@ def expanded(value: object, steps: Sequence[str]) -> Iterator[object]:
 
 
 def as_record(value: object) -> object:
-    """Return a list as an object with the columns 0, 1 and so on, and a text as one with the column
-    `text`; other values as they are.
-    """
+    """Return a list as an object with the columns 0, 1, …, and a text as one with `text`."""
     if isinstance(value, list):
         return {str(i): item for i, item in enumerate(value)}
     return {"text": value} if isinstance(value, str) else value

@@ -43,10 +43,7 @@ class TrainedColumn:
         return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in indices}
 
     def ranges(self, lengths: Ints) -> TokenRanges:
-        """Return which tokens of each sample are trained; no sample may be one of `misfits`.
-
-        A number of trained tokens, without their positions, means the last ones of the sample.
-        """
+        """Return which tokens are trained: the last of a sample if only their number is known."""
         return TokenRanges.of_last(lengths, self.numbers) if self.tokens is None else self.tokens
 
 

@@ -103,11 +103,7 @@ class CountCache:
             raise InputError(f"{self.address} cannot be written: {reason}", remedy) from None
 
     def get(self, key: str) -> SplitCounts | None:
-        """Return the counts stored under a key; None if they are missing or damaged.
-
-        Raises:
-            InputError: an address that cannot be read after several attempts.
-        """
+        """Return the counts of a key; None if missing or damaged. Raises SourceError."""
         path = self.folder / f"{key}{_ENDING}"
         try:
             # The first line of an entry is a digest of the rest.

@@ -100,9 +100,7 @@ class _CountedBlock:
 
 
 def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
-    """Count the samples of one block; other blocks are counted at the same time by other
-    threads.
-    """
+    """Count the samples of one block, while other threads count others."""
     # Two kinds of samples are reported as bad records and left out: those on which the tokenizer
     # raises, and those whose marks of trained tokens do not fit their length.
     left_out: Counter[str] = Counter()

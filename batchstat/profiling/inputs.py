@@ -112,10 +112,7 @@ def column_names(path: str | os.PathLike[str], input_format: str | None) -> tupl
 
 
 def begins_with_chats(source: Source, options: CorpusOptions) -> bool:
-    """Return whether the first records of a file are chats.
-
-    A missing column is an error here, before a tokenizer loads, which may take seconds.
-    """
+    """Return whether a file begins with chats; raise here, before loading, for a missing column."""
     from batchstat.corpus.reader import CorpusReader
 
     # Standard input can be read once, and a remote file is not read twice.

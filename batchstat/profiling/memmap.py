@@ -17,11 +17,8 @@ HELD = 1 << 26
 
 
 def new_array(n: int, most: int) -> Ints:
-    """Return an array (n,) for numbers up to `most`, uninitialised: in memory, or if it is large in
-    a temporary file, so that the corpus may have more samples than fit in memory.
-
-    Raises:
-        InputError: there is no space for a temporary file.
+    """Return an uninitialised array (n,) for numbers up to `most`, in a temporary file if it is too
+    large for memory. Raise InputError without space for it.
     """
     if n <= HELD:
         return np.empty(n, dtype=np.int64)
@@ -40,9 +37,7 @@ def new_array(n: int, most: int) -> Ints:
 
 
 def _reserve(file: IO[bytes], size: int) -> None:
-    """Extend a file to a size and reserve disk space for all of it. Raises OSError: there is no
-    space.
-    """
+    """Extend a file to a size and reserve disk space for all of it. Raises OSError."""
     # Writing to a mapped page without disk space raises no error: it kills the process.
     if shutil.disk_usage(tempfile.gettempdir()).free < size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

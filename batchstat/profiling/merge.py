@@ -22,9 +22,7 @@ from batchstat.profiling.tasks import SplitResult
 
 
 class CacheEvictedError(Exception):
-    """The counts of split `number` no longer exist, for example because another process evicted
-    them, or they are not those that were stored.
-    """
+    """The counts of split `number` were evicted, or are not those that were stored."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -128,9 +126,7 @@ class _MergedSamples:
         return self._samples
 
     def takes(self, profile: Profile) -> bool:
-        """Return whether a split was counted in the same way as the first one: by the same
-        tokenizer, with the same kinds of tokens.
-        """
+        """Return whether a split was counted by the same tokenizer, with the same kinds."""
         first = self.first or profile
         return first.tokenizer == profile.tokenizer and first.kinds.keys() == profile.kinds.keys()
 

@@ -153,9 +153,7 @@ def _digests(profile: Profile) -> dict[str, str]:
 
 
 def _label_column(labels: Labels) -> pa.Array:
-    """Return the column `label`: a text for each sample, or a list of texts if a sample may have
-    several labels.
-    """
+    """Return the column `label`: a text per sample, or lists where there may be several."""
     # Code −1 is a sample without a label: null.
     codes = pa.array(labels.codes, pa.int32(), mask=labels.codes < 0)
     names = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.large_string()))
@@ -186,11 +184,7 @@ def load_profile(
 
 
 def read_file(address: str | Path) -> Profile:
-    """Return the profile in a `lengths.parquet`, by its path or address.
-
-    Raises:
-        InputError: as in `load_profile`.
-    """
+    """Return the profile in a `lengths.parquet`, by its path or address. Raises InputError."""
     path = as_path(address)
     try:
         check_regular(path)

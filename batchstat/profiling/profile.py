@@ -225,9 +225,7 @@ class Profile:
         )
 
     def _trained_above(self, max_length: int) -> tuple[int | None, int | None]:
-        """Return the trained tokens that a `max_length` would cut off, and the samples that would
-        have no trained token left; None and None where trained tokens are unknown.
-        """
+        """Return how many trained tokens and samples a `max_length` would lose, where known."""
         if self.trained is None or self.trained_tokens is None:
             return None, None
         tokens_left = self.trained.counts(stops=max_length)

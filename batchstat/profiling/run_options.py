@@ -46,11 +46,7 @@ class RunOptions:
             raise OptionError("--scheduler needs --executor dask", "add it, or remove --scheduler")
 
     def executor_for(self, splits: Sequence[Split]) -> CountingExecutor:
-        """Return the executor for the splits of a corpus.
-
-        Raises:
-            OptionError: a missing or invalid scheduler address, or Dask is not installed.
-        """
+        """Return the executor for splits. Raise OptionError for Dask without a scheduler."""
         if self.executor == "dask":
             from batchstat.profiling.executors.dask import dask
 

@@ -87,9 +87,7 @@ def _file_state(split: Split) -> tuple[object, ...] | None:
 
 
 def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
-    """Return the key of a split's counts in the cache: a digest of all that the counts depend
-    on.
-    """
+    """Return the key of a split's counts: a digest of all that they depend on."""
     tokenizer = TokenizerFacts.of(task.tokenizer, task.options)
     # Runs that stop at bad records and runs that skip them share the counts of splits without any.
     options = replace(task.options, on_error="fail")
@@ -100,9 +98,7 @@ def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
 
 
 def _read_and_count(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
-    """Read and count a split. If a shortcut of counting proves wrong, count it again without
-    shortcuts, and say so in its facts.
-    """
+    """Read and count a split, again without shortcuts if one of these proves wrong."""
     from batchstat.corpus.reader import CorpusReader
     from batchstat.profiling.counting import count_samples
 

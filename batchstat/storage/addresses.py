@@ -195,10 +195,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def try_writing(folder: Path) -> None:
-    """Find out whether files can be written to a folder, by creating it and, for a moment, a file.
-
-    Raises whatever the file system raises.
-    """
+    """Create a folder and, for a moment, a file in it. Raises whatever the file system does."""
     # fsspec takes such a name for a pattern where it moves a file into place.
     if is_remote(folder) and glob.has_magic(str(folder)):
         raise InputError(f"{folder} is a pattern: an address to write to cannot contain *, ? or [")
@@ -209,12 +206,8 @@ def try_writing(folder: Path) -> None:
 
 
 def state_of(path: Path) -> tuple[object, ...]:
-    """Return values of a file by which a change of its content is noticed: its size is the first.
-
-    The others are its ETag at an address, and on this machine its times and inode.
-
-    Raises:
-        OSError: its file system cannot be asked.
+    """Return values of a file that change with its content: its size first, then its ETag at an
+    address, or its times and inode on this machine. Raises OSError.
     """
     if is_remote(path):
         info = info_of(path)
@@ -225,11 +218,7 @@ def state_of(path: Path) -> tuple[object, ...]:
 
 
 def info_of(path: Path) -> dict[str, Any]:
-    """Return what a remote file system currently says of a file: its size, ETag and so on.
-
-    Raises:
-        OSError: the file system cannot be asked.
-    """
+    """Return what a remote file system now says of a file: its size, ETag, … Raises OSError."""
     remote = cast(Any, path)
     # A cached answer is useless: the question is whether the file has changed.
     with as_os_errors(path):
@@ -238,11 +227,7 @@ def info_of(path: Path) -> dict[str, Any]:
 
 
 def size_in(info: dict[str, Any]) -> int:
-    """Return the bytes of a file by what its file system says of it (`info_of`); 0 if unknown.
-
-    Raises:
-        OSError: something else than a number of bytes, or more than any storage holds.
-    """
+    """Return a file's bytes by its `info_of`; 0 if unknown. Raises OSError if impossible."""
     size = info.get("size") or 0
     if not (isinstance(size, int | float) and 0 <= size <= _MOST_BYTES):
         raise OSError(f"its storage says that its size is {short(size)} bytes")

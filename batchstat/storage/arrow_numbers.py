@@ -24,8 +24,6 @@ def as_numpy(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def as_arrow(numbers: Ints) -> pa.Array:
-    """Return (n,) whole numbers as Arrow's int64. They are copied unless they are contiguous int64
-    already.
-    """
+    """Return (n,) whole numbers as Arrow's int64, without a copy of contiguous ones."""
     buffer = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, buffer])

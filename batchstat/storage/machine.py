@@ -10,10 +10,7 @@ _SECRET_BYTES = 32
 
 
 def cache_folder() -> Path | None:
-    """Return the folder that batchstat keeps its cache in; None if the user has no home folder.
-
-    It is `BATCHSTAT_CACHE_DIR`, or else `batchstat` in the XDG cache folder.
-    """
+    """Return the folder of batchstat's cache; None if the user has no home folder."""
     if folder := os.environ.get("BATCHSTAT_CACHE_DIR"):
         return Path(folder)
     if folder := os.environ.get("XDG_CACHE_HOME"):

@@ -67,10 +67,7 @@ def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
 
 
 def profile_version(folder: Path) -> str:
-    """Return a value that changes when the profile in a folder is replaced.
-
-    It is empty if there is no complete profile.
-    """
+    """Return a value that changes when a folder's profile is replaced; empty without one."""
     try:
         if not (folder / PROFILE_FILE).exists():
             return ""

@@ -201,9 +201,7 @@ def _refused(folder: Path, remedy: str) -> Iterator[None]:
 
 
 def encoded(json_text: str) -> bytes:
-    """Return JSON text as UTF-8; lone surrogates, as in an undecodable file name, become JSON
-    escapes.
-    """
+    """Return JSON text as UTF-8; lone surrogates, as of a file name, become JSON escapes."""
     return json_text.encode("utf-8", "backslashreplace")
 
 

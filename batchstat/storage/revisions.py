@@ -35,9 +35,7 @@ class Revision:
 
     @contextmanager
     def checked_out(self) -> Iterator["Revision"]:
-        """Check it out into a folder of its own, which is deleted at the end; what is checked out
-        already stays where it is.
-        """
+        """Check it out, unless it is already, into a folder that is deleted at the end."""
         if self.is_here:
             yield self
             return
@@ -92,9 +90,7 @@ def find_revision(name: str) -> Revision:
 
 
 def named(path: Path) -> Path:
-    """Return a path without the links that the way to it leads through: the file itself may be a
-    link, to somewhere else.
-    """
+    """Return a path without the links on the way to it: the file itself may be one."""
     return path.parent.resolve() / path.name
 
 

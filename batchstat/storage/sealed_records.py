@@ -35,10 +35,7 @@ class OtherSchemaError(ValueError):
 
 
 def fault_of(error: BaseException, kind: str) -> str:
-    """Return what is wrong with a file, as a message goes on after its name.
-
-    `kind` is what it should be, such as `a profile`.
-    """
+    """Return what is wrong with a file of a `kind`, such as `a profile`, to follow its name."""
     reason = one_line(error)
     return reason if isinstance(error, OtherSchemaError) else f"is not {kind} ({reason})"
 
@@ -89,11 +86,7 @@ def digest_of(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: of dictionaries with texts as keys, lists, texts and numbers.
-
-    Raises:
-        ValueError: JSON cannot represent it.
-    """
+    """Return a value as JSON has it; raise ValueError if JSON cannot represent it."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -211,9 +204,7 @@ def _as_record(record_type: Any, value: object, name: str) -> Any:
 
 
 def _as_scalar(annotation: Any, value: Any, name: str) -> Any:
-    """Return a value if it is of a scalar type. Raise ValueError if not, or if it is out of
-    range.
-    """
+    """Return a value of a scalar type. Raises ValueError for another type or range."""
     # Types are compared exactly, since to Python true and false are whole numbers.
     if annotation is int:
         _require(type(value) is int, value, name, "a whole number")

@@ -30,11 +30,7 @@ class SealedTable:
     file: pq.ParquetFile
 
     def blocks(self) -> Iterator[pa.Table]:
-        """Yield its row groups in order, each valid by Arrow's own rules.
-
-        Raises:
-            ValueError, pa.ArrowException, OSError: a row group that is damaged.
-        """
+        """Yield its row groups, valid by Arrow's rules. Raise one of `UNREADABLE` if not."""
         rows_read = 0
         for i in range(self.file.num_row_groups):
             block = self.file.read_row_group(i, use_threads=False)

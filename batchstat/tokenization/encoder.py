@@ -42,10 +42,7 @@ class TextEncoder:
     def count_completions_faster(
         self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
     ) -> Ints | None:
-        """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
-
-        None without an engine, or if it cannot count them, for example because it is not loaded.
-        """
+        """Return (n, 2) tokens of texts, and those shared with prompts, by the engine; or None."""
         return None if self.engine is None else self.engine.count_completions(prompts, wholes)
 
     def count(self, samples: list[Any]) -> Ints:

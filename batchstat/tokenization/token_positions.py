@@ -109,10 +109,8 @@ Tokens = Offsets | Encoded  # tokens of one text, with their characters
 
 
 class TokenPositions(dict[str, Any]):
-    """Tokens of several texts, with what `apply_chat_template` of transformers reads of a
-    BatchEncoding.
-
-    It takes only the length of each item of `input_ids`: a range stands for the ids.
+    """Tokens of texts, with what `apply_chat_template` reads of a BatchEncoding: of `input_ids`
+    only their number, for which a range stands.
     """
 
     def __init__(self, encodings: Sequence[Tokens]) -> None:
@@ -126,11 +124,7 @@ class TokenPositions(dict[str, Any]):
 
 
 def tokens_of(encoded: Any, text: int) -> Tokens:
-    """Return the tokens of the text at position `text`, with their characters.
-
-    Raises:
-        ValueError: the tokenizer does not know their characters.
-    """
+    """Return a text's tokens with their characters; raise ValueError if those are not known."""
     if encoded.encodings is None:
         raise ValueError("a tokenizer written in Python does not know the characters of its tokens")
     encoding: Tokens | tokenizers.Encoding = encoded.encodings[text]
@@ -144,11 +138,7 @@ class TokenLocator:
     backend: tokenizers.Tokenizer
 
     def locate(self, texts: Sequence[str], engine: EngineCounter | None) -> TokenPositions:
-        """Return the tokens of texts, with their characters.
-
-        Raises:
-            MiscountError: the engine counts a text differently than the tokenizer.
-        """
+        """Return the tokens of texts, with their characters. Raises MiscountError."""
         token_ids = None
         # `keeps_bytes` is right for tokenizers that the engine's gate admits; for others, the
         # engine returns None. `_trimmed` knows the effect of one trimming step, not of several.
@@ -175,9 +165,7 @@ class TokenLocator:
         return self.backend.encode_batch(list(texts), add_special_tokens=False)
 
     def _offsets_of_ids(self, text: str, ids: Ints) -> Offsets | None:
-        """Return the characters of the tokens of a text, found by the number of bytes that each
-        token stands for.
-        """
+        """Return the characters of a text's tokens, found by how many bytes each token has."""
         sizes = self._byte_sizes[ids]  # (n,) bytes of each token; 0 where they are not certain
         text_bytes = text.encode()
         if not sizes.all() or len(text_bytes) != sizes.sum():
@@ -197,9 +185,7 @@ class TokenLocator:
         return Offsets(np.stack([starts, stops], axis=1))
 
     def _trimmed(self, starts: Ints, stops: Ints, ids: Ints) -> tuple[Ints, Ints]:
-        """Return the first character of each token, and one past its last, without the whitespace
-        around words, as the post-processor leaves it out.
-        """
+        """Leave the whitespace around words out of tokens, as the post-processor does."""
         # Source: process_offsets of tokenizers/src/pre_tokenizers/byte_level.rs, tokenizers 0.23.
         # (n,) with how many whitespace characters the text of each token begins and ends.
         leading, trailing = self._whitespace_sizes[:, ids]

@@ -135,11 +135,7 @@ class Tokenizer:
         on_error: OnError | None = None,
         left_out: Counter[str] | None = None,
     ) -> "Counted":
-        """Count the tokens of each sample.
-
-        Raises:
-            MiscountError: a faster way counts a text differently than the tokenizer.
-        """
+        """Count the tokens of each sample. Raise MiscountError if a faster way is wrong."""
         if isinstance(content, Chats):
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
         if isinstance(content, Words):

@@ -41,10 +41,7 @@ from batchstat.words import flags_named
 
 
 class Bases:
-    """What each check of a command is compared with.
-
-    A revision is checked out once, and counted in one process, for all the checks that name it.
-    """
+    """What each check of a command is compared with; a revision is counted once for all of them."""
 
     def __init__(self, checks: Sequence[Inputs]) -> None:
         """Take the settings of all checks of the command."""
@@ -159,9 +156,7 @@ def _moved(revision: Revision, values: Mapping[str, Setting]) -> dict[str, Setti
 
 
 def _stored_file(revision: Revision, inputs: Inputs) -> Path | None:
-    """Return the file in the cache for the numbers of a check at a revision; None where it cannot
-    be told from those of another, or without a cache.
-    """
+    """Return the cached file of a check at a revision; None if it may be that of another."""
     options, folder = inputs.options, cache_folder()
     if folder is None or options.read(Counting).no_cache:
         return None

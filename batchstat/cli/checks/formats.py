@@ -24,11 +24,7 @@ Destinations = Mapping[str, Path | None]  # formats with their files; None for s
 
 
 def as_destinations(written: Sequence[str]) -> Destinations:
-    """Parse formats written as `name` or `name=file`.
-
-    Raises:
-        OptionError: an unknown format, one given twice, or two for standard output.
-    """
+    """Parse formats written as `name` or `name=file`. Raises OptionError."""
     destinations: dict[str, Path | None] = {}
     for text in written:
         name, equals, file = text.partition("=")

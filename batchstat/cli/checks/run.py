@@ -111,9 +111,7 @@ def profile_of_check(inputs: Inputs) -> Profile:
 
 
 def _input_findings(inputs: Inputs, profile: Profile) -> Iterator[Finding]:
-    """Yield findings about the recording of a check, if its current setup is one; else about the
-    profile of its whole corpus.
-    """
+    """Yield findings about the recording that is the current setup, else about the whole corpus."""
     run = None if inputs.observed is None else inputs.observed.run
     if run is None:
         yield from profile_findings(profile)

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from batchstat.cli.device import read_device
 from batchstat.cli.options import Options, takes
@@ -10,9 +9,6 @@ from batchstat.cli.records import READING, REPORTING, Details, Model, OptionalCo
 from batchstat.parameters import check_fields, described, option
 from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import Settings
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,9 +116,7 @@ def command(options: Options) -> None:
 
 
 def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
-    """Compare the strategies on one corpus. Return the profile that the command works from, the
-    comparison, and what the command publishes of it: a document, a screen and a page.
-    """
+    """Compare the strategies on one corpus, and return what the command publishes of it."""
     from batchstat.calibration.cost_model import as_model
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import line_of_change
@@ -163,9 +161,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
 def _read_strategies_and_share(
     table: Table, inputs: "Inputs"
 ) -> "tuple[Sequence[StrategySpec], float | None]":
-    """Return the strategies of `--strategy`, and the share of the corpus that `--subsample` names;
-    None for the whole corpus.
-    """
+    """Return what `--strategy` and `--subsample` say; None for the share of the whole corpus."""
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.simulation.compare.candidates import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share

@@ -119,9 +119,7 @@ def command(options: Options) -> None:
 
 
 def _recording_command(inputs: "Inputs") -> str:
-    """Return the command with which the CI workflow records the training again, before it checks
-    the recording; empty if the current setup was not recorded.
-    """
+    """Return the command that records the training again on CI; empty without a recording."""
     from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
 
     run = None if inputs.observed is None else inputs.observed.run
@@ -198,9 +196,7 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
 
 
 def _configuration_file() -> tuple[Path, str]:
-    """Return the file to write the configuration to, and its contents so far: pyproject.toml if
-    there is one, else batchstat.toml, which is new.
-    """
+    """Return the file to write the configuration to, and its contents so far."""
     from batchstat.cli.configuration import OWN_FILE, SHARED_FILE, find_here
 
     if (existing := find_here(Path())) is not None:

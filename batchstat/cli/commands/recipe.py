@@ -90,9 +90,7 @@ def command(options: Options) -> None:
 def _choose_strategy(
     inputs: "Inputs", profile: "Profile"
 ) -> "tuple[StrategySpec, Settings, Origin | None]":
-    """Return the strategy of the recipe, its settings, and the comparison that recommends both;
-    None instead of a comparison if none recommends them.
-    """
+    """Return the recipe's strategy and settings, and the comparison that they are from, if any."""
     # The strategy is that of `--strategy`; else what the comparison in the results folder
     # recommends; else a default. A message says where it is from, and warns if the command line
     # changes settings of the comparison.

@@ -51,11 +51,7 @@ class _Streams(InputStream):
         self._decompressor = new_decompressor()
 
     def next_bytes(self, size: int) -> bytes:
-        """Return the next decompressed bytes, at most `size`; no bytes at the end of the file.
-
-        Raises:
-            EOFError: the file ends within a stream.
-        """
+        """Return the next decompressed bytes, at most `size`. Raises EOFError within a stream."""
         while True:
             # The stream has ended: another one begins at the first byte that is not padding.
             if self._decompressor.eof:

@@ -155,11 +155,7 @@ def _refuse_splits(shown: str, files: Iterable[PurePath]) -> None:
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders, except hidden ones.
-
-    Raises:
-        OSError: a subfolder cannot be read.
-    """
+    """Yield the files in a folder and below, except hidden ones. Raises OSError."""
 
     def fail(error: OSError) -> None:
         raise error

@@ -18,13 +18,8 @@ _PARQUET_END = 8  # bytes of the footer's length and the magic
 
 
 def digest_of(source: Source) -> str:
-    """Return the digest of a file, by which a later run recognizes it.
-
-    It is the SHA-256 of the file; of one larger than `SPLIT_BYTES`, the SHA-256 of the SHA-256s of
-    its splits.
-
-    Raises:
-        OSError: it cannot be read.
+    """Return the digest by which a later run recognizes a file: its SHA-256, or above `SPLIT_BYTES`
+    that of the SHA-256s of its splits. Raises OSError.
     """
     whole = Split(source)
     with as_os_errors(source.path):

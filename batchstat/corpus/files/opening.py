@@ -61,10 +61,7 @@ class OpenSource:
 
     @cached_property
     def lines_before(self) -> Callable[[], int]:
-        """Function that returns how many lines precede the split, reading the file at most once.
-
-        For the first split it is `int`, which returns 0.
-        """
+        """Function that returns how many lines precede the split, reading the file at most once."""
         return cache(partial(count_lines_before, self.split)) if self.split.first else int
 
     def source(self, listed: Source) -> Source:
@@ -120,10 +117,7 @@ def open_source(
 
 @contextmanager
 def as_source_errors(source: Source) -> Iterator[None]:
-    """Turn what is raised while a source is read into a `SourceError` that names the source.
-
-    A mistake in the code stays as it is, so that its traceback is seen.
-    """
+    """Turn what reading a source raises into a `SourceError`, but for mistakes in the code."""
     shown, is_local = source.shown, not is_remote(source.path)
     try:
         yield

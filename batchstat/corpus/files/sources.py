@@ -266,9 +266,7 @@ def _data_files_in_listing(
 
 
 def _on_disk(path: Path, on_warning: Callable[[Finding], object]) -> Iterable[Path]:
-    """Return the files that a file, folder or glob pattern of this machine stands for. Raises
-    OSError: a folder cannot be read.
-    """
+    """Return the files that a path of this machine stands for. Raises OSError."""
     shown = path.as_posix()
     is_folder = path.is_dir()
     if is_folder:
@@ -321,9 +319,7 @@ def format_by_name(path: str) -> str | None:
 
 
 def _not_on_disk(path: Path) -> str:
-    """Return a path that does not exist as a message names it, with a hint if it looks like
-    something else: a `data:` address, another address, or a dataset of the Hugging Face Hub.
-    """
+    """Return a path that does not exist, with a hint if it looks like something else."""
     name = path.as_posix()
     if name.startswith("data:"):
         return f"data:{LEFT_OUT}: the content of a data: address is not read: write it to a file"

@@ -57,10 +57,7 @@ class Split:
 
 
 def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split, ...]:
-    """Divide sources into splits of `SPLIT_BYTES`, in order.
-
-    A source that is small, or cannot be divided, is a single split.
-    """
+    """Divide sources into splits, in order; a small or indivisible source is a single one."""
     splits: list[Split] = []
     for source in sources:
         is_divisible = _is_divisible(source, options)

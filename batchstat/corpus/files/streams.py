@@ -63,9 +63,7 @@ class Recoded(InputStream):
         self._read, self._left = 0, b""
 
     def next_bytes(self, size: int) -> bytes:
-        """Return the next bytes of UTF-8, at most `size`. Raise InputError for a byte that is not
-        in the encoding.
-        """
+        """Return the next bytes of UTF-8. Raises InputError for bytes of another encoding."""
         while not self._left:
             data = self._raw.read(1 << 18)
             try:
@@ -107,11 +105,7 @@ class Rereadable(InputStream):
         super().close()
 
     def rewind(self) -> None:
-        """Go back to the start: what was read is read again from the copy, then the stream goes on.
-
-        Raises:
-            InputError: the copy could not be made.
-        """
+        """Go back to the start, which is read from the copy. Raises InputError if there is none."""
         if not self._was_read:
             return
         if self._copy is not None:
@@ -127,11 +121,7 @@ class Rereadable(InputStream):
         )
 
     def next_bytes(self, size: int) -> bytes:
-        """Return the next bytes, at most `size`.
-
-        After `rewind`, they come from the copy until it ends; otherwise they come from the stream,
-        and are added to the copy.
-        """
+        """Return the next bytes: of the copy after `rewind`, else of the stream, to be copied."""
         self._was_read = True
         if self._reads_copy and self._copy is not None:
             if data := self._copy.read(size):

@@ -10,7 +10,7 @@ from batchstat.corpus.files.opening import OpenSource
 from batchstat.corpus.formats.alpaca import read_alpaca
 from batchstat.corpus.formats.columnar import read_arrow, read_parquet
 from batchstat.corpus.formats.conll import read_conll
-from batchstat.corpus.formats.delimited import read_csv, read_tsv
+from batchstat.corpus.formats.delimited import read_delimited
 from batchstat.corpus.formats.fasttext import read_fasttext
 from batchstat.corpus.formats.json import read_json
 from batchstat.corpus.formats.jsonl import read_jsonl
@@ -22,8 +22,8 @@ Reader = Callable[[OpenSource, CorpusOptions], Iterator[Chunk]]
 
 READERS: dict[str, Reader] = {
     "txt": read_text,
-    "csv": read_csv,
-    "tsv": read_tsv,
+    "csv": read_delimited,
+    "tsv": read_delimited,
     "jsonl": read_jsonl,
     "json": read_json,
     "parquet": read_parquet,

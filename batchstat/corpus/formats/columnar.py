@@ -20,12 +20,7 @@ from batchstat.errors import SourceError
 
 
 def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the requested columns of the row groups that begin in the split, in chunks of about
-    8 MiB.
-
-    Raises:
-        InputError: the file is damaged, or a column is missing.
-    """
+    """Yield the requested columns of the row groups that begin in the split. Raises InputError."""
     with seekable(opened) as unpacked, _readable(opened.path, "Parquet"):
         parquet = open_parquet(unpacked, opened.path)
         file = parquet.file
@@ -46,11 +41,7 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 
 
 def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the requested columns of an Arrow IPC file (feather version 2) or stream.
-
-    Raises:
-        InputError: the file is damaged, or a column is missing.
-    """
+    """Yield the requested columns of an Arrow IPC file or stream. Raises InputError."""
     with seekable(opened) as file, _readable(opened.path, "Arrow"):
         schema, batches = open_batches(file, opened.path)
         columns = columns_of(opened.path, schema, options)
@@ -75,16 +66,15 @@ def as_chunks(
     # `_checked` returned these as bytes, as some of their texts are not UTF-8.
     not_utf8 = [name for name, values in checked.items() if values.type != read[name].type]
     class_names = {
-        name: _class_names(batch.schema, name)
+        name: names
         for name in columns.labels
-        if name in batch.schema.names
+        if name in batch.schema.names and (names := _class_names(batch.schema, name))
     }
     # Consecutive records from `start` to before `stop`, within both limits.
     for start, stop in record_ranges(checked.values(), len(batch), CHUNK_BYTES, MOST_RECORDS):
         values_of = {name: values.slice(start, stop - start) for name, values in checked.items()}
         for name, names_of_classes in class_names.items():
-            if names_of_classes:
-                values_of[name] = _named_classes(values_of[name], names_of_classes)
+            values_of[name] = _named_classes(values_of[name], names_of_classes)
         bad: dict[int, BadRecord] = {}
         for name in not_utf8:
             values_of[name] = _texts_of_bytes(decoded(values_of[name]), name, bad)
@@ -92,9 +82,7 @@ def as_chunks(
 
 
 def _named_classes(labels: pa.Array, class_names: list[str]) -> pa.Array:
-    """Return for each label, which is the number of a class, the name of the class; for a list of
-    such numbers a list of names.
-    """
+    """Return the name of the class that each label numbers; for a list, a list of names."""
     # A number without a name, such as -1, becomes null.
     if is_list(labels.type):
         named = [
@@ -137,10 +125,8 @@ def _checked(values: pa.Array) -> pa.Array:
     return as_bytes
 
 
-def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
-    """Return the names of all classes, in the order of the numbers that stand for them in a
-    column.
-    """
+def _class_names(schema: pa.Schema, label: str) -> list[str]:
+    """Return the names of the classes that a column has as numbers, by these numbers."""
     # The datasets library stores a class as a number, and the names in the metadata of the schema.
     try:
         metadata = json.loads((schema.metadata or {})[b"huggingface"])

@@ -27,26 +27,15 @@ _NO_COLUMNS = Columns(("",))
 """Columns of bad records before the first one that shows the number of columns."""
 
 
-def read_csv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield comma-separated values, quoted as in RFC 4180 unless `options.quote` is false."""
-    quoted = options.quote is not False
-    return _read_delimited(
-        opened, options, Dialect(options.separator or ",", quoted, options.backslash, False)
+def read_delimited(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
+    """Yield comma- or tab-separated values; by default only the first are quoted, by RFC 4180."""
+    is_csv = opened.split.source.format == "csv"
+    dialect = Dialect(
+        delimiter=options.separator or ("," if is_csv else "\t"),
+        quoted=is_csv if options.quote is None else options.quote,
+        backslash=options.backslash,
+        may_be_quoted=options.quote is None and not is_csv,
     )
-
-
-def read_tsv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield tab-separated values, in which a quote is text unless `options.quote` is true."""
-    quoted, is_open = bool(options.quote), options.quote is None
-    return _read_delimited(
-        opened, options, Dialect(options.separator or "\t", quoted, options.backslash, is_open)
-    )
-
-
-def _read_delimited(
-    opened: OpenSource, options: CorpusOptions, dialect: Dialect
-) -> Iterator[Chunk]:
-    """Yield the requested columns, one chunk at a time."""
     # A record with too few or too many fields is bad.
     if dialect.quoted:
         records = quoted_records(opened, dialect, options)
@@ -99,9 +88,7 @@ def _take_header(path: str, records: Iterator[Records]) -> tuple[list[str], Iter
 def _chunk(
     opened: OpenSource, batch: Records, names: list[str], columns: Columns, dialect: Dialect
 ) -> Chunk:
-    """Return records as a chunk of the columns that are read; `names` are all columns of the
-    file.
-    """
+    """Return records as a chunk of the columns that are read; `names` are those of the file."""
     rows: list[Any] = list(batch.rows)
     bad: dict[int, BadRecord] = {}
     # (n,) fields of each record; -1 for a bad one.

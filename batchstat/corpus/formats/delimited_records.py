@@ -124,9 +124,7 @@ def other_separator(problem: str, separator: str) -> InputError:
 
 
 def _parse_together(lines: "_RecordLines", dialect: Dialect) -> Records:
-    """Parse the lines that are left of those taken from the file, up to the first bad record or one
-    that goes on after them.
-    """
+    """Parse the lines that are left, up to a bad record or one that goes on after them."""
     # The lines of the records that are returned then count as read.
     records, texts = Records([], []), lines.left_if_short()
     lines_read_before, begin = lines.lines_read, 0  # `begin`: where in `texts` a record begins
@@ -144,9 +142,7 @@ def _parse_together(lines: "_RecordLines", dialect: Dialect) -> Records:
 def _parse_singly(
     path: str, lines: "_RecordLines", dialect: Dialect
 ) -> Iterator[tuple[int, Record]]:
-    """Yield each record that begins in the lines that are left, with the line on which it starts.
-    Raises InputError: a quote that is never closed.
-    """
+    """Yield each record in the lines that are left, with its first line. Raises InputError."""
     reader = dialect.reader(lines)
     times_filled = lines.times_filled
     # Once more lines were taken, the caller parses the next records together again.
@@ -204,11 +200,7 @@ class _RecordLines:
         return self._at < len(self._taken)
 
     def fill(self) -> bool:
-        """Take more lines from the file unless some are left; return whether there are any.
-
-        Raises:
-            InputError: the next line cannot be read.
-        """
+        """Take more lines unless some are left; return whether any are. Raises InputError."""
         if not self.are_left:
             self._taken, self._at = next(self._lines_of_file, []), 0
             self.times_filled += 1

@@ -16,11 +16,7 @@ _LABEL = re.compile(rf"(?:^|(?<=\s)){PREFIX}(\S+)\s*")
 
 
 def read_fasttext(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the lines of a file with the columns `text` and `label`, a list of labels.
-
-    Raises:
-        InputError: another column is named.
-    """
+    """Yield lines as `text` and `label`, a list; raise InputError if another column is named."""
     columns = choose_columns(opened.path, [TEXT, LABEL], [TEXT], options)
     for lines in read_lines(opened):
         texts = lines.texts.to_pylist()

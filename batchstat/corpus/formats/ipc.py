@@ -117,9 +117,7 @@ class _Streams(io.RawIOBase):
         return reader
 
     def _check_next_batch(self) -> bool:
-        """Check the messages up to the next record batch of this stream, before pyarrow reads
-        them.
-        """
+        """Check the messages up to the next record batch, before pyarrow reads them."""
         begin = self._file.tell()
         try:
             while (message := self._read_message()) is not None:
@@ -176,11 +174,7 @@ class _Message:
 
     @classmethod
     def parse(cls, metadata: bytes, body_begin: int, file: BinaryIO) -> "_Message":
-        """Parse a message from its flatbuffer; its body begins at byte `body_begin` of the file.
-
-        Raises:
-            struct.error, ValueError: it cannot be read.
-        """
+        """Parse a message from its flatbuffer. Raises struct.error or ValueError."""
         # The comments name fields by their numbers in Arrow's Message.fbs and Schema.fbs.
         # A flatbuffer begins with the position of its outermost table.
         message = _Table(metadata, struct.unpack_from("<I", metadata, 0)[0])
@@ -238,10 +232,7 @@ class _Table:
         return _Table(self.data, position + struct.unpack_from("<I", self.data, position)[0])
 
     def structs(self, field: int, struct_format: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the elements of a field that is a vector of structs; none if it is absent.
-
-        `struct_format` is the format of one of them in `struct`.
-        """
+        """Yield the elements of a field that is a vector of structs, of this format of `struct`."""
         position = self.field(field)
         if position:
             # The field holds how far from itself the vector begins. The vector has the number of

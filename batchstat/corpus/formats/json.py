@@ -121,9 +121,7 @@ def _next_key(path: str, text: JsonText) -> str | None:
 
 
 def _leave(path: str, text: JsonText, depth: int) -> None:
-    """Move behind the objects around the list that was read, so that a file that is cut or damaged
-    there is not taken for a whole one.
-    """
+    """Move behind the objects around the list, so that a file that is cut there is noticed."""
     for _ in range(depth):
         while text.mark() == ",":
             if _next_key(path, text) is not None:

@@ -53,9 +53,7 @@ def _are_columns(columns: list[object]) -> bool:
 
 
 def _remedy(value: dict[str, object]) -> str:
-    """Return the option that reads the samples of an object: where its first list of objects is,
-    or for an object of objects, such as by id, all of them.
-    """
+    """Return the option that reads the samples of an object, such as its first list of objects."""
     is_sample = any(isinstance(value.get(name), str) for name in TEXT_NAMES)
     if is_sample:
         return _ONE_SAMPLE

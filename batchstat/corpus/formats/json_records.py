@@ -69,9 +69,7 @@ class RecordCollector:
         return with_nested(record, self._nested) if self._nested else record
 
     def _add_all_if_complete(self, records: list[Any]) -> bool:
-        """Add records together, which is fast, if all are objects that have the required
-        columns.
-        """
+        """Add records together, which is fast, if all have the required columns."""
         if self._nested or set(map(type, records)) != {dict}:
             records = list(map(self._as_object, records))
         if self._columns is None or set(map(type, records)) != {dict}:
@@ -117,13 +115,8 @@ class RecordCollector:
         return f"column {missing[0]!r} is missing (has: {has})"
 
     def choose_columns_by(self, record: object) -> bool:
-        """Choose by this record which columns are read, unless an earlier one did or it cannot.
-
-        Returns whether the columns are chosen.
-
-        Raises:
-            InputError: the record lacks a column that an option names, or the text column is
-                ambiguous.
+        """Choose by this record which columns are read, unless that is done or it cannot; return
+        whether it is done. Raise InputError if it lacks a named column, or is ambiguous.
         """
         record = self._as_object(record)
         if self._columns is None and isinstance(record, dict) and record:

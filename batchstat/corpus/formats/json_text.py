@@ -101,11 +101,7 @@ class JsonText:
         raise ValueError("the file ends within a value")
 
     def whole(self) -> str:
-        """Return the text from here to the end of the file.
-
-        Raises:
-            InputError: it is too long to be in memory at once.
-        """
+        """Return the text from here to the end. Raise InputError if it is too long."""
         while len(self._text) - self.at <= MOST_RECORD_BYTES:
             if not self._read_more(1 << 20):
                 return self._text[self.at :]
@@ -115,9 +111,7 @@ class JsonText:
         )
 
     def _read_more(self, least_chars: int) -> bool:
-        """Keep the text from here on, and add at least so many characters if there are as many.
-        Return whether there were any.
-        """
+        """Read at least so many characters more, if there are; return whether there were any."""
         parts, size = [self._text[self.at :]], 0
         for piece in self._pieces:
             parts.append(piece)

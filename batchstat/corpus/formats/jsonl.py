@@ -71,9 +71,7 @@ def _refuse_one_value(path: str, lines: Lines, records: Sequence[object]) -> Non
 
 
 def _parse_lines(lines: Lines) -> list[object]:
-    """Parse lines as `_parse_line` does, but faster: duplicate keys are looked for in all at
-    once.
-    """
+    """Parse lines as `_parse_line` does, but look for duplicate keys in all at once: faster."""
     # Of a key that appears twice in an object, the parsed record has only one. So there is no such
     # key if the lines have exactly two quotes for each string of their parsed records.
     records: list[object] = []
@@ -106,9 +104,7 @@ def _parse_lines(lines: Lines) -> list[object]:
 
 
 def _parse_line(line: str) -> object:
-    """Return the value of a line of JSON; a `BadRecord` if it is blank, malformed, or has an object
-    with a duplicate key.
-    """
+    """Return the value of a line of JSON, or what is wrong with it."""
     if not line or line.isspace():
         return BLANK
     try:

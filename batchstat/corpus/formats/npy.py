@@ -69,9 +69,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape of the array and the type of its numbers; the file is then at the first one.
-    Raises ValueError: the header is damaged.
-    """
+    """Return the shape of the array and the type of its numbers. Raises ValueError."""
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0}
     try:

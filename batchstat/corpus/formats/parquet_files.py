@@ -39,10 +39,7 @@ class CheckedParquet:
         return begin, max((chunk.begin + chunk.bytes for chunk in chunks), default=0)
 
     def groups_in(self, split: Split) -> list[int]:
-        """Return the indices of the row groups that begin in a split of the file.
-
-        One without columns counts as beginning at byte 0.
-        """
+        """Return the row groups that begin in a split; one without columns begins at byte 0."""
         stop = sys.maxsize if split.stop is None else split.stop
         return [i for i in range(len(self.chunks)) if split.first <= self.span(i)[0] < stop]
 

@@ -59,9 +59,7 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
 
 
 def _column_chunk(metadata: dict[int, Any]) -> ColumnChunk:
-    """Return a column chunk from its ColumnMetaData, whose fields have their ids in
-    parquet.thrift.
-    """
+    """Return a column chunk from its ColumnMetaData, with the ids of parquet.thrift."""
     data_begin, dictionary_begin = metadata.get(9, 0), metadata.get(11, 0)  # 0: there is none
     for number in (data_begin, dictionary_begin, metadata[5], metadata[6], metadata[7]):
         _checked_size(number)
@@ -94,11 +92,7 @@ class Decoder:
         self._data, self._at = data, 0
 
     def next_i32(self) -> int:
-        """Return the next field of a struct, which must be an i32 with the next id.
-
-        Raises:
-            ValueError: it is another field.
-        """
+        """Return the next field of a struct, an i32 with the next id; else raise ValueError."""
         # A difference of 1 to the last id, and the kind.
         if self._byte() != 1 << 4 | _I32:
             raise ValueError("not the next field, or no i32")
@@ -154,9 +148,7 @@ class Decoder:
         return self._data[self._at - size : self._at]
 
     def _varint(self) -> int:
-        """Return a number of variable length: 7 bits of each byte, the lowest first. All bytes but
-        the last have the highest bit, 0x80.
-        """
+        """Return a number of 7 bits per byte, the lowest first; 0x80 says that a byte follows."""
         number = 0
         for shift in range(0, 64, 7):
             byte = self._byte()

@@ -42,9 +42,7 @@ _LEAST_ROWS = 5  # lines with equally many tabs that make a table
 
 
 def _looks_like(lines: list[str], source: Source) -> str:
-    """Return what else than lines of text the start of a file looks like, and the option that reads
-    it; empty if it does not.
-    """
+    """Return what else than text the start of a file looks like, and the option that reads it."""
     # The name of a file may say that it is text, but lines of a word and its tags, or of labels,
     # are no samples.
     filled = [line for line in lines if line.strip()]
@@ -64,9 +62,7 @@ def _looks_like(lines: list[str], source: Source) -> str:
 
 
 def _are_words_with_tags(lines: list[str]) -> bool:
-    """Return whether lines are groups with equally many cells, between tabs or with a tag at the
-    end, and blank lines between the groups.
-    """
+    """Return whether lines are groups of equally many cells, with tabs or a tag at the end."""
     rows = [
         line.split("\t") if "\t" in line else line.split()
         for line in lines

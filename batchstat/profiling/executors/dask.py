@@ -105,9 +105,7 @@ def _submitting(client: Any, task: CountTask, lost: InputError) -> Iterator[Subm
 
 
 def _check_workers(client: Any, scheduler: str) -> None:
-    """Raise InputError if a scheduler has no workers, or a worker has other versions than this
-    machine.
-    """
+    """Raise InputError if a scheduler has no workers, or one has other versions."""
     try:
         reported: dict[str, dict[str, str]] = client.run(versions)
     except ModuleNotFoundError as error:

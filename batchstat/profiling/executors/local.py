@@ -59,9 +59,7 @@ def processes(workers: int, splits: int) -> CountingExecutor:
 
 @contextmanager
 def _written(task: CountTask) -> Iterator[Path]:
-    """Yield a file with the task, written once for all processes, since a tokenizer may have many
-    megabytes.
-    """
+    """Yield a file with the task, written once, since a tokenizer may have many megabytes."""
     with ExitStack() as stack:
         try:
             folder = tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True)
@@ -121,9 +119,7 @@ def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
 
 
 def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
-    """Return the exit code of each process of a broken pool; None for one that does not end
-    soon.
-    """
+    """Return the exit code of each process of a broken pool; None for one that runs on."""
     until = time.monotonic() + 2
     while (codes := [each.exitcode for each in processes]).count(None):
         if time.monotonic() > until:

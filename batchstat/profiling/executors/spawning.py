@@ -9,9 +9,7 @@ from typing import Any
 
 
 class CountingProcess(SpawnProcess):
-    """A process that an interrupt of the parent cannot cut off from the work that is sent to it:
-    then it would print a traceback of its own.
-    """
+    """A process that an interrupt cannot cut off from its work: it would print a traceback."""
 
     def start(self) -> None:
         """Start the process and send it what to run; an interrupt meanwhile takes effect after."""

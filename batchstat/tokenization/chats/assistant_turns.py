@@ -50,10 +50,7 @@ class AssistantTurns:
     def split(
         self, chats: list[list[Message]], inputs: TemplateInputs, prompt_sizes: list[int]
     ) -> list[tuple[str, str]]:
-        """Return the text of the prompt of each chat, and the text of the whole chat.
-
-        The prompt is the first messages of a chat, and the generation prompt after them.
-        """
+        """Return the text of each chat's prompt, generation prompt included, and its whole text."""
         # What the template writes before all messages is in the part of the first message, so that
         # the parts do not give the text of a prompt without messages.
         cut_texts = None if 0 in prompt_sizes else self._cut_texts(chats, inputs)
@@ -186,9 +183,7 @@ class AssistantTurns:
 
     @cached_property
     def _separates_turns(self) -> bool:
-        """Whether the template writes what introduces an answer, such as a role, before the turn:
-        as a generation prompt, or at the end of the message before.
-        """
+        """Whether the template writes what introduces an answer before the turn."""
         # The answer is a word that is in no template.
         query, answer = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}
         try:

@@ -138,9 +138,7 @@ def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
 def _call_by_inputs(
     methods: Sequence[Callable[..., list[Any]]], chats: Sequence[Any], *arguments: Any
 ) -> list[Any]:
-    """Call a method for chats, once for each run of consecutive chats with the same inputs, and
-    return the result of each chat.
-    """
+    """Call a method for chats, once for each run of them with the same inputs."""
     without_tools, with_tools = methods
     results: list[Any] = []
     with _explaining_errors(chats):

@@ -61,9 +61,7 @@ class ChatTemplate:
     def mask(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[list[int]]:
-        """Return a mask of each chat, as transformers makes it: 1 for a token that the template
-        marks by `{% generation %}`, and 0 for others.
-        """
+        """Return a mask of each chat: 1 for a token that transformers finds marked."""
         # transformers itself decides which tokens a mark has, by a copy of the tokenizer that
         # tokenizes by `locate`: its own way is slower. Python looks up `__call__` in the class of
         # an object: so the copy gets a class of its own.

@@ -104,9 +104,7 @@ def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
 
 
 def _is_prompt(node: nodes.Node) -> bool:
-    """Return whether a node writes the generation prompt, the same for all chats:
-    {% if add_generation_prompt %} with nothing but constant text in it.
-    """
+    """Return whether a node writes the generation prompt, the same for all chats."""
     return (
         isinstance(node, nodes.If)
         and node.test == nodes.Name(_PROMPT, "load")

@@ -174,9 +174,7 @@ class _Words:
         return {**call, "function": function} if "function" in call else {**call, **function}
 
     def mark_tool(self, tool: Tool) -> Tool:
-        """Return a tool with a word as its description; without one, as its name; without a name,
-        as the first of its texts.
-        """
+        """Return a tool with a word as its description, or as its name or first text."""
         function = dict(_function(tool))
         _, has_description, first_text = _kind_of_tool(tool)
         if has_description:

@@ -37,10 +37,7 @@ there are, the more text they would count without the engine in that time."""
 
 
 class EngineCounter(Shortcut):
-    """Counts the texts of one run; may be called from several threads.
-
-    Its methods return None, and count nothing, as long as the engine is not loaded.
-    """
+    """Counts the texts of one run, for several threads; None as long as no engine is loaded."""
 
     def __init__(self, backend: tokenizers.Tokenizer, *, special_tokens: bool = True) -> None:
         """Prepare to load the engine for a tokenizer, which has no truncation and no padding."""
@@ -57,11 +54,7 @@ class EngineCounter(Shortcut):
         )
 
     def load(self) -> None:
-        """Load the engine now.
-
-        If the gate does not admit the tokenizer, or the engine refuses it, nothing is loaded, and
-        `count` returns None as before.
-        """
+        """Load the engine now, if the gate admits the tokenizer and the engine does not refuse."""
         if not engine_admits(self._backend):
             return
         definition = self._backend.to_str()

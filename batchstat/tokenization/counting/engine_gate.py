@@ -91,16 +91,12 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
 
 
 def merges_over_spaces(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether a tokenizer is SentencePiece BPE: it replaces spaces by marks in one of the
-    ways of `_MARKING`, and merges over a whole text.
-    """
+    """Return whether a tokenizer is SentencePiece BPE: it marks spaces in a way of `_MARKING`."""
     return _normalizer_and_splitter(backend) in _MARKING
 
 
 def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether every token stands for bytes of the normalized text and for nothing else, such
-    as a mark or a space that is put before a text.
-    """
+    """Return whether every token stands for bytes of the normalized text and for nothing else."""
     _, splitter = _normalizer_and_splitter(backend)
     # The setting may be in any step: so it is searched in the text of the whole definition.
     adds_space = '"add_prefix_space": true' in json.dumps(splitter)
@@ -108,9 +104,7 @@ def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
 
 
 def possibly_miscounted(texts: list[str]) -> list[int]:
-    """Return the positions of texts that the engine may count differently: with a long s after an
-    apostrophe, or with a Mongolian vowel separator.
-    """
+    """Return the positions of texts that the engine may count differently: see this module."""
     # The long s alone is searched first: Python skips the search for it in ASCII texts.
     return [
         i
@@ -124,9 +118,7 @@ def _normalizer_and_splitter(backend: tokenizers.Tokenizer) -> tuple[Definition,
 
 
 def _is_known_splitter(splitter: Definition) -> bool:
-    """Return whether a pre-tokenizer splits texts by patterns with which the engine was
-    compared.
-    """
+    """Return whether a pre-tokenizer splits by patterns with which the engine was compared."""
     # A Sequence has several steps; any other pre-tokenizer is a single one.
     steps = splitter.get("pretokenizers", [splitter])
     if not steps or steps[-1].get("type") != "ByteLevel":
@@ -197,9 +189,7 @@ def _may_be_lost(raw: Any, normalized: str) -> bool:
 
 
 def _is_found(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:
-    """Return whether the engine finds an added token as tokenizers does, as far as its own flags
-    are concerned.
-    """
+    """Return whether the flags of an added token let the engine find it as tokenizers does."""
     takes_space: bool = token.lstrip or token.rstrip
     if token.normalized:
         # Normalization may make two different tokens the same text.

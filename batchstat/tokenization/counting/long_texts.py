@@ -54,9 +54,7 @@ class LongTexts:
         return parts, [text[cut - 1] for cut in cuts]
 
     def _next_cut(self, text: str, first: int) -> int | None:
-        """Return the first position from `first` on at which a text may be cut; None if none is
-        near, or the text ends before.
-        """
+        """Return the first position from `first` on to cut a text at; None if none is near."""
         for cut in range(first, min(first + _SEARCHED, len(text))):
             # The characters before and after a cut are neighbours in no entry, and both are known.
             pair = text[cut - 1 : cut + 1]
@@ -66,9 +64,7 @@ class LongTexts:
 
     @cached_property
     def _can_cut(self) -> bool:
-        """Whether texts of this tokenizer may be cut between two known characters that are
-        neighbours in no entry.
-        """
+        """Whether texts may be cut between known characters that no entry has together."""
         added = self.backend.get_added_tokens_decoder().values()
         return (
             merges_over_spaces(self.backend)

@@ -6,10 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Turn a panic of the tokenizers library, in Rust, into a RuntimeError.
-
-    A panic is a BaseException, which `except Exception` would not catch.
-    """
+    """Turn a panic in Rust, a BaseException that `except Exception` misses, into a RuntimeError."""
     try:
         yield
     except BaseException as error:

@@ -76,10 +76,7 @@ class Cuts:
 
 
 def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
-    """Return where texts of a tokenizer may be cut; None if it is not of a known kind.
-
-    The kinds of cuts, and why they are valid, are in the text at the top of this module.
-    """
+    """Return where texts may be cut, as this module says; None for a tokenizer of another kind."""
     added = list(tokenizer.get_added_tokens_decoder().values())
     # With encode_special_tokens, special tokens in a text are counted as text: not admitted.
     model = tokenizer.model
@@ -120,10 +117,7 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
 
 
 def definition_of_part(part: Any) -> Definition:
-    """Return a component of a tokenizer as tokenizer.json has it; {} if `part` is None.
-
-    The state that a component gives for its pickle is the same JSON.
-    """
+    """Return a component as tokenizer.json and its pickle have it; {} if `part` is None."""
     try:
         definition: Definition = {} if part is None else json.loads(part.__getstate__())
     except Exception:  # tokenizers raises bare Exception for a component written in Python
@@ -187,9 +181,7 @@ def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
 
 
 def _is_metaspace(splitter: Definition) -> bool:
-    """Return whether words are split at spaces as SentencePiece does: by Metaspace, alone or after
-    WhitespaceSplit (T5).
-    """
+    """Return whether Metaspace splits at spaces, alone or after WhitespaceSplit (T5)."""
     parts = splitter.get("pretokenizers", [splitter])
     if _drops_whitespace(splitter):
         parts = parts[1:]

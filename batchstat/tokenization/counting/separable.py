@@ -93,9 +93,7 @@ def _precompiled_maps(steps: list[Definition]) -> list[Any]:
 
 
 def steps_of(part: Definition, kind: str) -> list[Definition]:
-    """Return the steps of a component, with those of its Sequences in their place; `kind` is what a
-    Sequence calls them, such as `normalizers`.
-    """
+    """Return the steps of a component, with those of its Sequences, whose key is `kind`."""
     if kind in part:
         return [step for inner in part[kind] for step in steps_of(inner, kind)]
     return [part] if part else []
@@ -106,9 +104,7 @@ def _replacement(step: Definition) -> tuple[Any, Any]:
 
 
 def _is_separable(step: Definition) -> bool:
-    """Return whether a step changes both sides of a cut before a space as if each were a text of
-    its own.
-    """
+    """Return whether a step changes both sides of a cut before a space as if each were alone."""
     if step["type"] != "Replace":
         return step["type"] in (*_BY_CHARACTER, "Precompiled")
     pattern, content = _replacement(step)
@@ -132,9 +128,7 @@ def _is_visible(text: str) -> bool:
 
 
 def _keeps_ascii(normalizer: Any) -> bool:
-    """Return whether a map leaves visible ASCII unchanged, alone and around a space, and leaves a
-    space before each sign that shares its grapheme cluster.
-    """
+    """Return whether a map keeps visible ASCII, and a space before signs that cluster with it."""
     # What a precompiled map does can only be found out by applying it.
     signs = VISIBLE.decode()
     unchanged = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]

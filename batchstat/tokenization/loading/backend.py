@@ -30,9 +30,7 @@ class Known:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Known | None":
-        """Return what is known of a loaded tokenizer; None for one that is written in Python, which
-        no definition defines.
-        """
+        """Return what is known of a loaded tokenizer; None for one written in Python."""
         if tokenizer.library != _LIBRARY:
             return None
         return cls(
@@ -136,9 +134,7 @@ def _of_backend(backend: tokenizers.Tokenizer, chat_template: str | None) -> Any
 
 
 def _encoder(backend: tokenizers.Tokenizer, as_transformers: Callable[[], Any]) -> "Encoder":
-    """Return the encoder of a tokenizer of the tokenizers library, with the faster ways of counting
-    that are exact for it.
-    """
+    """Return the encoder of a tokenizer, with the faster ways of counting that are exact for it."""
     # Not loaded where all counts are cached.
     from tokenizers.models import BPE
 

@@ -28,10 +28,7 @@ def import_quietly(name: str) -> Any:
 
 @cache  # a network that swallows requests takes 10 s to be found out
 def hub_answers() -> bool:
-    """Find out with one request whether the hub is reachable.
-
-    Without it, the hub's own client would retry for 46 s before it gives up.
-    """
+    """Find out with one request if the hub is reachable: its own client would retry for 46 s."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
 

@@ -46,11 +46,7 @@ _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 
 
 def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
-    """Load the tokenizer called `name`; never substitute another.
-
-    Raises:
-        InputError: it cannot be loaded; the message says how to get one.
-    """
+    """Load the tokenizer called `name`; never substitute another. Raises InputError."""
     if (name == builtin.NAME or not fresh) and (found := recalled(name)) is not None:
         return found
     path = Path(name)
@@ -74,9 +70,7 @@ def load_tokenizer(name: str, *, fresh: bool = False) -> Tokenizer:
 
 
 def recalled(name: str) -> Tokenizer | None:
-    """Return a tokenizer without loading it: the built-in one, or one whose files were loaded
-    before and are unchanged. None for any other.
-    """
+    """Return the built-in tokenizer, or one loaded before whose files are unchanged; else None."""
     if name == builtin.NAME:
         found = from_known(name, _builtin(), _builtin_as_transformers)
         return replace(found, made_by=(load_tokenizer, (name,)))  # every process has its definition
@@ -90,9 +84,7 @@ def recalled(name: str) -> Tokenizer | None:
 
 
 def files_of(name: str) -> Path | None:
-    """Return the file or folder that a tokenizer is loaded from: of a name on the hub, that of the
-    local cache. None if there is none.
-    """
+    """Return the file or folder that a tokenizer is loaded from, here or in the hub's cache."""
     path = Path(name)
     try:
         if path.exists():
@@ -245,9 +237,7 @@ def _has_definition(backend: tokenizers.Tokenizer) -> bool:
 
 
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
-    """Return a tokenizer that differs only in truncation, padding and this setting, without
-    them.
-    """
+    """Return a tokenizer without truncation and padding, and with this setting."""
     copied = tokenizers.Tokenizer(backend.model)
     for name in _PARTS:
         if (part := getattr(backend, name)) is not None:

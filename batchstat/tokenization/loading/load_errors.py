@@ -124,9 +124,7 @@ def _local_reason(folder: Path, error: Exception) -> str:
 
 
 def _lacks_library(folder: Path) -> str:
-    """Return which library is missing to read the model file of a folder, as a reason for a
-    message; empty if none is missing.
-    """
+    """Return which library is missing for a folder's model file; empty if none is."""
     # transformers reads a tokenizer.json without these libraries.
     if (folder / "tokenizer.json").exists():
         return ""

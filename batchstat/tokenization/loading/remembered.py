@@ -37,10 +37,7 @@ change do."""
 
 
 def state_of_files(path: Path) -> str | None:
-    """Return a digest of all that decides which tokenizer is loaded from a file or a folder.
-
-    None if that cannot be known: a file cannot be read, or a library is under development.
-    """
+    """Return a digest of all that decides which tokenizer a path gives; None if not known."""
     digest = hashlib.blake2b(digest_size=32)
     try:
         # The path, since transformers guesses the kind of some old tokenizers from it.
@@ -52,9 +49,7 @@ def state_of_files(path: Path) -> str | None:
 
 
 def recall(state: str | None) -> Known | None:
-    """Return what is known of the tokenizer with this state; None if it was not loaded before, or
-    its entry is damaged.
-    """
+    """Return what is known of the tokenizer with this state; None without an entry."""
     file = _file(state)
     if file is None:
         return None

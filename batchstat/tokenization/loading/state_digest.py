@@ -40,11 +40,7 @@ def state_digest(thing: object, folders: Collection[str] = ()) -> str:
 
 
 def definition_of(backend: tokenizers.Tokenizer) -> str:
-    """Return everything about a tokenizer of the tokenizers library that can change a count.
-
-    Raises:
-        Exception: a component of it is written in Python.
-    """
+    """Return all of a tokenizer that can change a count. Raise Exception for parts in Python."""
     return full_definition(backend.to_str(), backend.encode_special_tokens)
 
 
@@ -148,9 +144,7 @@ class _Walk:
         self.add((function.__defaults__, function.__kwdefaults__, cells))
 
     def _add_reduced(self, thing: Any) -> None:
-        """Add any other object by what pickle would store of it. If its class may leave some of its
-        attributes out of the pickle, all of them are added, too.
-        """
+        """Add any other object by what pickle would store, and attributes it may leave out."""
         self._add_name(type(thing))
         # As in pickle, a function that is registered for the type comes before the object's own
         # method; 4 is the protocol.
