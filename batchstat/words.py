@@ -56,13 +56,11 @@ _OPTION = re.compile(
     r"(?: (?P<value>'[^']+'|(?:[^\s,;:()]|:(?=\S))+))?"
 )
 """A command line, whose flags stay, or a flag with the word after it."""
-_NO_VALUES = frozenset(
-    (
-        *("a", "alone", "and", "are", "around", "asks", "changes", "does", "explains", "for"),
-        *("here", "if", "in", "is", "names", "needs", "not", "of", "on", "or", "says", "that"),
-        *("than", "to", "too", "unless", "where", "which", "with"),
-    )
-)
+_NO_VALUES = {
+    *("a", "alone", "and", "are", "around", "asks", "changes", "does", "explains", "for"),
+    *("here", "if", "in", "is", "names", "needs", "not", "of", "on", "or", "says", "that"),
+    *("than", "to", "too", "unless", "where", "which", "with"),
+}
 """Words after a flag that go on with the sentence."""
 
 

@@ -26,11 +26,6 @@ _AUTO_CLASSES = {
 }
 """The class of transformers that builds an architecture, by how the name of that ends."""
 
-_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
-
 
 class ModelSteps(Steps):
     """The steps of a model with random weights."""
@@ -63,13 +58,15 @@ class ModelSteps(Steps):
         self._autocast = nullcontext()
         if setup.mixed_precision:
             self._autocast = torch.autocast(device.type, dtype)
+        make_optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
         options: dict[str, Any] = {"lr": 1e-6}  # the model is not to change much
         if setup.optimizer == "adamw":
+            make_optimizer = torch.optim.AdamW
             # Where trainers run the fused AdamW, which needs no copy of the weights.
             options["fused"] = device.type in ("cuda", "xpu", "mps", "cpu")
             if weight_dtype is torch.float16:
                 options["eps"] = 1e-4  # its default, 1e-8, is 0 here, and steps divide by it
-        self._optimizer = _OPTIMIZERS[setup.optimizer](self._model.parameters(), **options)
+        self._optimizer = make_optimizer(self._model.parameters(), **options)
 
     def forward_backward(self, batch: Batch) -> None:
         """Compute the gradients of a batch."""

@@ -18,7 +18,6 @@ from batchstat.cli.current import settings_of_recording, settings_of_setup
 from batchstat.cli.options import Options
 from batchstat.cli.records import ConfigFile, Folder
 from batchstat.cli.streams import say, warn
-from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
 from batchstat.findings import Finding, known_ids, without_ignored
 from batchstat.gate.limits import DEFAULT_CHECK, Limit, in_force, read_limits
@@ -151,11 +150,6 @@ class Inputs(CheckSettings):
     def corpus(self) -> tuple[str, ...]:
         """Paths and URLs of the corpus; empty if none is named."""
         return tuple(self.get("corpus", ()))
-
-    @property
-    def reading(self) -> CorpusOptions:
-        """Options for reading the corpus. Raises OptionError."""
-        return self.read(CorpusOptions)
 
     @property
     def settings(self) -> Settings:

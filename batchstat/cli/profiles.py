@@ -9,6 +9,7 @@ from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
 from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.records import READING, Counting, Output, Partial
+from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.parameters import options_of
@@ -72,7 +73,7 @@ def _run_options(inputs: Inputs) -> "RunOptions":
 
 def _open_corpus(inputs: Inputs) -> Corpus:
     """Return the corpus that a command counts."""
-    options = inputs.reading
+    options = inputs.read(CorpusOptions)
     corpus = open_corpus(
         inputs.corpus,
         options,

@@ -9,12 +9,10 @@ from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
 from batchstat.corpus.records_path import NOTHING_INSIDE, Inside
 from batchstat.errors import ColumnError, InputError
 
-_OTHER_NAMES = frozenset(
-    (
-        *("id", "label", "labels", "class", "category", "tag", "target"),
-        *("lang", "language", "split", "role", "url"),
-    )
-)
+_OTHER_NAMES = {
+    *("id", "label", "labels", "class", "category", "tag", "target"),
+    *("lang", "language", "split", "role", "url"),
+}
 """Names of columns that hold something else than the text of a sample."""
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
 _PREFERENCES = ("chosen", "rejected")  # the answers of preference data, such as DPO trains on

@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokeniz
 from batchstat.profiling.merge import CacheEvictedError, merge_splits, no_samples, with_classes
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.progress import Progress
-from batchstat.profiling.progress_bar import OnProgress, shown_progress
+from batchstat.profiling.progress_bar import shown_progress
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import Scheduler
 from batchstat.profiling.tasks import CountTask
@@ -143,11 +143,10 @@ def _with_progress(
 ) -> Profile:
     if on_progress is not None:
         return build(corpus, replace(run, on_progress=on_progress))
-    showing: AbstractContextManager[OnProgress] = nullcontext(lambda _: None)
     # Python defines sys.ps1, its prompt, in interactive sessions alone, such as a notebook.
-    if hasattr(sys, "ps1"):
-        showing = shown_progress()
-    with showing as show:
+    if not hasattr(sys, "ps1"):
+        return build(corpus, run)
+    with shown_progress() as show:
         return build(corpus, replace(run, on_progress=show))
 
 

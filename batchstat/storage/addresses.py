@@ -27,12 +27,10 @@ _CHAIN = "::"
 """What fsspec puts between the addresses of a chain, as in zip://a.txt::s3://bucket/key."""
 _ADDRESS_MARK = " address:"
 """What stands between the etag and the digest of the address in an `identity`."""
-_WRAPPING_SCHEMES = frozenset(
-    (
-        *("async_wrapper", "blockcache", "cached", "dir", "filecache", "generic", "libarchive"),
-        *("reference", "simplecache", "tar", "zip"),
-    )
-)
+_WRAPPING_SCHEMES = {
+    *("async_wrapper", "blockcache", "cached", "dir", "filecache", "generic", "libarchive"),
+    *("reference", "simplecache", "tar", "zip"),
+}
 """Schemes of fsspec that read another file system, or what is in its files."""
 _MOST_BYTES = 1 << 47
 """Several times the largest object of any store; a size that is a lie makes work without end."""

@@ -18,9 +18,7 @@ from batchstat.corpus.formats.npy import read_npy
 from batchstat.corpus.formats.text import read_text
 from batchstat.corpus.options import CorpusOptions
 
-Reader = Callable[[OpenSource, CorpusOptions], Iterator[Chunk]]
-
-READERS: dict[str, Reader] = {
+READERS: dict[str, Callable[[OpenSource, CorpusOptions], Iterator[Chunk]]] = {
     "txt": read_text,
     "csv": read_delimited,
     "tsv": read_delimited,
@@ -33,5 +31,3 @@ READERS: dict[str, Reader] = {
     "fasttext": read_fasttext,
     "alpaca": read_alpaca,
 }
-
-__all__ = ["READERS", "Chunk", "Reader"]

@@ -6,9 +6,8 @@ axolotl 0.19, joins them. Other keys of an object are not read. The file is an a
 an object on each line.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from batchstat.corpus.arrow_values import kind_of
 from batchstat.corpus.bad_records import BadRecord
@@ -40,40 +39,28 @@ def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     # Anywhere in the name, as the ending of a compressed file may follow.
     has_lines = any(ending in opened.path.lower() for ending in (".jsonl", ".ndjson"))
     read = read_jsonl if has_lines else read_json
-    if options.completion_column:
-        required = ("instruction", "output")
-        convert = partial(_with_columns, required=required, make_columns=_prompt_columns)
-    # The question of a chat may be the instruction or the input alone.
-    else:
-        convert = partial(_with_columns, required=("output",), make_columns=_chat_column)
-    yield from read(opened, options, convert)
+    is_chat = not options.completion_column
+    yield from read(opened, options, partial(_with_columns, is_chat=is_chat))
 
 
-def _with_columns(
-    record: object, required: tuple[str, ...], make_columns: Callable[..., dict[str, Any]]
-) -> object:
+def _with_columns(record: object, *, is_chat: bool) -> object:
     """Return a record with the columns that are made of its Alpaca keys."""
     if not isinstance(record, dict):
         return record
-    values = {key: record.get(key) for key in _KEYS}
-    for key, value in values.items():
-        is_optional = key not in required
-        if isinstance(value, str) or (value is None and is_optional):
+    # The question of a chat may be the instruction or the input alone.
+    optional = ("instruction", "input") if is_chat else ("input",)
+    for key in _KEYS:
+        value = record.get(key)
+        if isinstance(value, str) or (value is None and key in optional):
             continue
         if key not in record:
             return BadRecord("missing_column", f"column {key!r} is missing")
         return BadRecord("wrong_type", f"{key!r} is {kind_of(value)} where text is expected")
-    return {**record, **make_columns(**values)}
-
-
-def _chat_column(instruction: str | None, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
-    # The question is the instruction, and the input below it; either may be missing.
-    question = "\n".join(filter(None, (instruction, input)))
-    chat = [{"role": "user", "content": question}, {"role": "assistant", "content": output}]
-    return {MESSAGES: chat}
-
-
-def _prompt_columns(instruction: str, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
-    parts = [f"{_TASK}{_CONTEXT if input else ''}{_WISH}", f"### Instruction:\n{instruction}"]
-    parts += [f"### Input:\n{input}"] if input else []
-    return {PROMPT: "\n\n".join([*parts, "### Response:\n"]), COMPLETION: output}
+    instruction, context, output = map(record.get, _KEYS)
+    if is_chat:
+        question = "\n".join(filter(None, (instruction, context)))
+        chat = [{"role": "user", "content": question}, {"role": "assistant", "content": output}]
+        return {**record, MESSAGES: chat}
+    parts = [f"{_TASK}{_CONTEXT if context else ''}{_WISH}", f"### Instruction:\n{instruction}"]
+    parts += [f"### Input:\n{context}"] if context else []
+    return {**record, PROMPT: "\n\n".join([*parts, "### Response:\n"]), COMPLETION: output}

@@ -23,9 +23,6 @@ from batchstat.errors import InputError
 from batchstat.lengths.labels import label_of_cell
 from batchstat.words import short
 
-_NO_COLUMNS = Columns(("",))
-"""Columns of bad records before the first one that shows the number of columns."""
-
 
 def read_delimited(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield comma- or tab-separated values; by default only the first are quoted, by RFC 4180."""
@@ -62,7 +59,7 @@ def read_delimited(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk
         if columns is None:
             names = _numbers_as_names(batch)
             columns = choose_columns(opened.path, names, names, options) if names else None
-        yield _chunk(opened, batch, names or [""], columns or _NO_COLUMNS, dialect)
+        yield _chunk(opened, batch, names or [""], columns or Columns(("",)), dialect)
 
 
 def _numbers_as_names(records: Records) -> list[str]:

@@ -163,7 +163,9 @@ def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
     """Find a special token by which texts can be joined, and told apart again by its id."""
     # In a joined text, the tokenizer must find it exactly where it was inserted. Returns its text
     # and its id; None if the tokenizer has no such token.
-    added, unknown = backend.get_added_tokens_decoder(), _unknown_ids(backend)
+    added, unknown = backend.get_added_tokens_decoder(), set[int]()
+    with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
+        unknown = {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
     # Take the first token that no condition below rules out.
     for number, token in sorted(added.items()):
         text = token.content
@@ -190,9 +192,3 @@ def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
             continue
         return text.encode(), number
     return None
-
-
-def _unknown_ids(backend: tokenizers.Tokenizer) -> set[int]:
-    with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
-        return {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
-    return set()
