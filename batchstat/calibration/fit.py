@@ -58,13 +58,9 @@ def fit_seconds(shapes: Sequence[Shape], seconds: Floats) -> Floats:
 def fit_calibration(
     points: Sequence[Point], fixed: int | None, gradients: int | None = None
 ) -> tuple[TimeFit, MemoryFit | None]:
-    """Fit the seconds and the bytes of a batch to its tokens and pairs of tokens.
-
+    """Return the fits of a batch's seconds and bytes, the second None where `fixed` is None.
     Relative errors count for seconds, of small batches too; not for bytes, since the largest
     batches decide what fits.
-
-    Returns:
-        The fit of seconds, and that of bytes; None for the second where `fixed` is None.
     """
     shapes = [point.shape for point in points]
     columns = columns_of(shapes)

@@ -217,14 +217,9 @@ class _Search:
         return first
 
     def most_tokens(self, widest: int, wanted: int | None) -> int:
-        """Return the total tokens of the largest batch that fits, at most `wanted`.
-
-        Batches of rows of `widest` tokens are doubled until one does not fit, and bisected. One
-        such row may be much of the memory, so that the search goes on, between what fits and what
-        does not, with rows of a sixteenth of that width.
-
-        Raises:
-            InputError: a single row does not fit.
+        """Return the total tokens of the largest batch that fits, at most `wanted`. One row of
+        `widest` tokens may be much of the memory: between what fits and what does not, narrow rows
+        are tried. Raises InputError if a single row does not fit.
         """
         widest = min(widest, wanted or widest)  # no row is larger than the batch that was asked for
         # This first run also makes the optimizer's state, which is a part of all later peaks.

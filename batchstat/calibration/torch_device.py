@@ -85,11 +85,8 @@ class TorchDevice:
         return Hardware(device=device.type, name=name, memory=memory, versions=versions)
 
     def warm_up(self, shape: Shape) -> WarmUp:
-        """Run a step on a shape for the first time, and note the peaks of its memory.
-
-        Raises:
-            BatchTooLargeError: it runs out of memory.
-            InputError: it fails for another reason.
+        """Run a step on a shape for the first time, and note the peaks of its memory. Raises
+        BatchTooLargeError where that is full, or InputError.
         """
         with self._running(shape), _peaks(self._device, self._steps) as peaks:
             batch = self._batch(shape)
@@ -110,11 +107,8 @@ class TorchDevice:
         return WarmUp(None if peaks.slow_down else seconds, peak, update_peak)
 
     def run(self, shape: Shape) -> Timing:
-        """Run and time a step on a shape that ran before, without watching its memory.
-
-        Raises:
-            BatchTooLargeError: it runs out of memory.
-            InputError: it fails for another reason.
+        """Time a step on a shape that ran before, without watching its memory. Raises
+        BatchTooLargeError where that is full, or InputError.
         """
         with self._running(shape):
             batch = self._batch(shape)

@@ -31,10 +31,7 @@ class ModelSteps(Steps):
     """The steps of a model with random weights."""
 
     def __init__(self, config: Any, setup: Setup, device: torch.device) -> None:
-        """Build the model of a transformers configuration on a device.
-
-        Raises:
-            InputError: transformers cannot build or train it, or it does not fit.
+        """Build the model on a device. Raise InputError if it cannot be trained or does not fit.
         """
         dtype: torch.dtype = getattr(torch, setup.dtype)
         weight_dtype = torch.float32 if setup.mixed_precision else dtype

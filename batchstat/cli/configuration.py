@@ -53,12 +53,9 @@ class CheckSettings:
     table: str | None = None  # the file, and the table in it, for settings of this check only
 
     def read(self, record: "type[Record]") -> "Record":
-        """Return a record, such as `Settings`, with the values of this check, else the defaults. A
-        sampler's file of weights is replaced by its contents.
-
-        Raises:
-            OptionError: a value that is wrong by itself.
-            InputError: a bad file of weights.
+        """Return a record, such as `Settings`, with the values of this check, else the defaults,
+        and with the contents of a sampler's file of weights. Raises OptionError, or InputError for
+        that file.
         """
         names = {declared.name for declared in fields(record)}
         values = {key: each.value for key, each in self.values.items() if key in names}
@@ -86,12 +83,8 @@ class Configuration:
 
 
 def load_configuration(file: Path | None = None) -> Configuration:
-    """Load a configuration: the given file, or the one in the working folder or the nearest folder
-    above it.
-
-    Raises:
-        OptionError: the file has invalid keys or values.
-        InputError: it cannot be read.
+    """Load the given file, or the configuration of the nearest folder from the working folder up.
+    Raise OptionError for invalid keys or values, InputError for a file that cannot be read.
     """
     path = configuration_file(file)
     if path is None:

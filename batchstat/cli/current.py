@@ -20,11 +20,8 @@ _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fiel
 def settings_of_setup(
     setup: "TrainingSetup", overriding: Mapping[str, Setting], overridden: Mapping[str, Setting]
 ) -> dict[str, Setting]:
-    """Return the settings that a trainer's configuration decides, by the names of `KEYS`: those of
-    batching, and those of reading a corpus, if any of the three names a corpus.
-
-    Raises:
-        InputError: the corpus that it names or its tokenizer is not available.
+    """Return the settings that a trainer's configuration decides: those of batching, and those of
+    reading a corpus, if any of the three names one. Raises InputError if it is not available.
     """
     from batchstat.trainers.preflight.corpus import profile_keywords
 

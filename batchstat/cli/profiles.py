@@ -133,12 +133,9 @@ class FoundProfile:
 
 
 def find_profile(inputs: Inputs) -> FoundProfile:
-    """Return the profile that a command works from: of its recording; of its corpus, counted or
-    reused; or without either, the one in the results folder.
-
-    Raises:
-        OptionError: options for counting where nothing is counted.
-        InputError: no corpus and no profile, or a results folder that cannot be written.
+    """Return the profile of a command's recording; of its corpus, counted or reused; or else the
+    one in the results folder. Raises InputError, or OptionError for counting where nothing is
+    counted.
     """
     check_outputs(inputs.options.read(Output))
     # Before the profile is read: if another run replaces it in between, `store` sees that.

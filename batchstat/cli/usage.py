@@ -43,11 +43,8 @@ class _Usage:
     no_args_is_help: bool
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command line into `ctx`, as typer does, and return those that are
-        left. A group that needs a command prints its help where there are no words.
-
-        Raises:
-            OptionError: wrong usage, with the remedy.
+        """Parse words into `ctx`, as typer does, and return those that are left. A group that needs
+        a command prints its help where there are no words. Raises OptionError with the remedy.
         """
         # A shell that completes a line parses it, too, and wants no help.
         if not args and self.no_args_is_help and not ctx.resilient_parsing:

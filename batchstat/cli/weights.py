@@ -9,12 +9,8 @@ from batchstat.storage.addresses import check_regular, local_path, unreadable
 
 
 def with_inlined_weights(spec: str) -> str:
-    """Return a sampler as it is written, with the contents of its file of weights in place of the
-    file's name: `weights=w.json` becomes `weights={"A": 1, "B": 3}`. Others stay as they are.
-
-    Raises:
-        OptionError: an unknown sampler.
-        InputError: a file of weights that cannot be read, or that has no valid weights.
+    """Return a sampler with the contents of its file of weights, if it names one: `weights=w.json`
+    becomes `weights={"A": 1, "B": 3}`. Raises OptionError, or InputError for a bad file.
     """
     file = weights_file(spec)
     if file is None:

@@ -89,14 +89,9 @@ def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def decoded_bytes(values: pa.Array) -> Ints:
-    """Estimate how many bytes each value would take once it is decoded, without decoding it.
-
-    A file of a few bytes can stand for gigabytes, as a dictionary, runs and views can refer to the
-    same long value again and again. So readers ask for these bytes first, and then decode a column
-    in parts.
-
-    Returns:
-        (n,) bytes.
+    """Return (n,) estimated bytes that each value would take once decoded, by which readers decode
+    a column in parts: with dictionaries, runs and views, a file of a few bytes can stand for
+    gigabytes.
     """
     dtype = values.type
     if isinstance(dtype, pa.BaseExtensionType):

@@ -30,14 +30,9 @@ def holds_values(corpus: object) -> bool:
 
 
 def table_of(values: Any, options: CorpusOptions) -> "tuple[pd.DataFrame, CorpusOptions]":
-    """Turn one value per sample into a table of one column, and name that column in the options.
-
-    If the options name no column yet, the type of the first value decides what the column holds:
-    texts, numbers of tokens, token ids or messages.
-
-    Raises:
-        OptionError: the values are of none of these kinds, or the array has several dimensions.
-        InputError: there are no values.
+    """Turn one value per sample into a table of one column, and name that column in the options. If
+    these name none, the type of the first value decides what it holds. Raises OptionError for other
+    values, InputError for none.
     """
     import pandas as pd
 

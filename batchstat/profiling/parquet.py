@@ -198,10 +198,7 @@ def read_file(address: str | Path) -> Profile:
 
 def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str, Any]]:
     """Return the profile in a file, which may have no samples, and what `save_lengths` stored there
-    as `more`.
-
-    Raises:
-        InputError: as in `load_profile`.
+    as `more`. Raises InputError.
     """
     try:
         with opened_table(file, SCHEMA, _TYPES, optional=_OPTIONAL) as table:

@@ -16,12 +16,7 @@ _CLOCK_SLACK = timedelta(seconds=2)
 
 
 def same_input(profile: Profile, corpus: Corpus) -> bool:
-    """Return whether counting this corpus would certainly give the same profile, so that it need
-    not be counted.
-
-    Raises:
-        OSError: a source that cannot be read.
-    """
+    """Return whether counting would certainly give the same profile. Raises OSError."""
     facts = profile.corpus
     # Splits that failed may be readable now, and standard input is never the same.
     if facts.failed or facts.options != corpus.options or corpus.reads_standard_input:

@@ -207,11 +207,7 @@ def encoded(json_text: str) -> bytes:
 
 def write_file(path: Path, content: bytes, remedy: str) -> None:
     """Write a file that the user named, completely or not at all; a device is written directly.
-
-    The message of an error ends with the remedy.
-
-    Raises:
-        InputError: it cannot be written.
+    Raises InputError, whose message ends with the remedy.
     """
     if not is_remote(path):
         try:

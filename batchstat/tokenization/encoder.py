@@ -23,13 +23,8 @@ class TextEncoder:
     def count_faster(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """Return (n,) tokens of texts, or of pairs, by the engine or by their pieces.
-
-        None if neither can: the engine may not be loaded, and pieces may hardly repeat. The caller
-        then uses `count`.
-
-        Raises:
-            MiscountError: a faster way counts a text differently than the tokenizer.
+        """Return (n,) tokens of texts, or of pairs, by the engine or by their pieces; None if
+        neither can, as the engine is not loaded, or pieces hardly repeat. Raises MiscountError.
         """
         # The engine comes first: on English it was 4 to 9 times as fast with whole texts as pieces
         # were.

@@ -66,10 +66,7 @@ def chosen_checks(options: Options) -> list[Inputs]:
 
 def run_check(inputs: Inputs, base_of: Callable[[Inputs], Base | None]) -> Check:
     """Run a check. Where its input has no answer, the check holds the error, so that the other
-    checks still run.
-
-    Raises:
-        OptionError: options that do not fit the corpus's formats.
+    checks still run. Raises OptionError for options that do not fit the corpus.
     """
     try:
         base = base_of(inputs)

@@ -58,12 +58,8 @@ def without_duplicates(paths: list[Path]) -> list[Path]:
 
 
 def saved_dataset_files(folder: Path, shown: str) -> list[str]:
-    """Return the names of the data files in a folder that `Dataset.save_to_disk` of datasets wrote.
-
-    Returns no names if the folder was not written by it.
-
-    Raises:
-        InputError: the folder has several splits, no data files, or was changed since.
+    """Return the names of the data files in a folder that `Dataset.save_to_disk` wrote; none in any
+    other. Raises InputError if it has several splits, no data files, or was changed since.
     """
     # A DatasetDict has a folder for each of its splits, such as train and test.
     if (folder / "dataset_dict.json").exists():
@@ -96,12 +92,8 @@ def data_files(
     *,
     is_pattern: bool,
 ) -> list[FilePath]:
-    """Return those files of a folder, or of a glob pattern, that belong to a corpus, sorted.
-
-    Results of batchstat do not, nor do files of a folder with an ending that is not in `ENDINGS`.
-
-    Raises:
-        InputError: no file is left.
+    """Return the files that belong to a corpus, sorted: not results of batchstat, nor, in a folder,
+    files with an ending that is not in `ENDINGS`. Raises InputError if none is left.
     """
     files = sorted(path for path in paths if not is_result(path, is_there))
     corpus_files = [path for path in files if is_pattern or ending(path) in ENDINGS]

@@ -29,12 +29,8 @@ _WISH = ". Write a response that appropriately completes the request."
 
 
 def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the objects of a file, each with the columns that are made of its Alpaca keys.
-
-    These are `prompt` and `completion` if the options name a completion column, else `messages`.
-
-    Raises:
-        InputError: as in `read_json` and `read_jsonl`.
+    """Yield the objects of a file with the columns that are made of their Alpaca keys: `prompt` and
+    `completion` if the options name a completion column, else `messages`.
     """
     # Anywhere in the name, as the ending of a compressed file may follow.
     has_lines = any(ending in opened.path.lower() for ending in (".jsonl", ".ndjson"))

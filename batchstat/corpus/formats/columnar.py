@@ -54,12 +54,8 @@ def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 def as_chunks(
     batch: pa.RecordBatch, columns: Columns, position: int, count_before: Callable[[], int] = int
 ) -> Iterator[Chunk]:
-    """Yield the requested columns of a record batch, in chunks of about 8 MiB once decoded.
-
-    pyarrow trusts a file; here offsets, lengths and UTF-8 are checked before use.
-
-    Raises:
-        ArrowInvalid: a column whose buffers contradict each other.
+    """Yield the requested columns of a batch in chunks of about 8 MiB once decoded. Offsets,
+    lengths and UTF-8 are checked, as pyarrow trusts a file. Raises ArrowInvalid.
     """
     read = {name: column_of(batch, name) for name in columns.all}
     checked = {name: _checked(values) for name, values in read.items()}

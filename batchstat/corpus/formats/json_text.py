@@ -68,13 +68,9 @@ class JsonText:
                     raise
 
     def skip(self) -> int:
-        """Pass over the value that begins here, without keeping it, and return how many characters
-        it has; then the place is the comma, bracket or brace after it.
-
-        Only brackets, braces, quotes and backslashes are looked at, not whether the value is valid.
-
-        Raises:
-            ValueError: the file ends within the value.
+        """Pass over the value that begins here, and return how many characters it has; then the
+        place is what follows it. Whether it is valid is not looked at. Raises ValueError where the
+        file ends in it.
         """
         begin = self.before + self.at
         depth, in_string = 0, False  # `depth`: how many brackets and braces are open

@@ -28,11 +28,8 @@ class ColumnChunk(NamedTuple):
 
 
 def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
-    """Return the column chunks of each row group.
-
-    Raises:
-        ValueError: the footer is damaged, or its numbers of records contradict each other: pyarrow
-            then reads fewer records than there are, without an error.
+    """Return the column chunks of each row group. Raise ValueError for a damaged footer, also if
+    its numbers of records contradict each other: pyarrow would silently read fewer.
     """
     try:
         # Fields are known by their ids in parquet.thrift. FileMetaData: 3 number of records, 4 row

@@ -43,12 +43,7 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
 
 
 def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
-    """Return the chat template of a file, or without a file the tokenizer's own for chats without
-    tools; empty if it has none.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """Return the template of a file, or the tokenizer's for chats without tools, if any."""
     without_tools, _ = _templates(tokenizer, template_file)
     return without_tools
 
