@@ -22,9 +22,7 @@ SCHEMA = "batchstat.calibration/1"
 _ROUNDING = 16  # bytes that rounding may add to a fitted peak: a batch is not refused for them
 
 MOST_NOISE = 0.2
-"""Residual of the fitted times above which they are not used: a speed-up of 1.3 would be as likely
-one of 1.
-"""
+"""Residual of the fitted times above which they are not used: a speed-up of 1.3 may then be 1."""
 
 
 PER_SECOND = 10**12

@@ -11,8 +11,7 @@ from batchstat.lengths.arrays import Floats
 
 _LEAST_SLOWDOWN = 1.1
 """Three of four shapes take this many times as long at first where new shapes cost time at all: a
-first run also finds caches cold, whatever its shape.
-"""
+first run also finds caches cold, whatever its shape."""
 
 
 def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:

@@ -89,9 +89,7 @@ KNOWN_MODELS: Mapping[str, tuple[str, str]] = {
         "tied=true,activation=silu",
     ),
 }
-"""By the names that `--model` takes: the repository on the Hugging Face Hub whose config.json has
-the shape; and fields of `CostModel`, as in `hidden=768,layers=12`.
-"""
+"""By the names that `--model` takes: the repository of a config.json, and fields of `CostModel`."""
 
 
 def known_shape(name: str) -> str | None:

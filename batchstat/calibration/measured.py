@@ -13,9 +13,7 @@ _BytesEach = Annotated[float, between(0, 2**40)]
 _Seconds = Annotated[float, between(0, 86_400)]
 _SecondsEach = Annotated[float, between(0, 1)]
 _Share = Annotated[float, between(0, 1_000_000)]
-"""What no device exceeds: a file with more in it was not measured, and its compute would be more
-than whole numbers of 64 bits hold.
-"""
+"""What no device exceeds: a file with more was not measured, and its compute exceeds 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)

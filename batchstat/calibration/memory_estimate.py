@@ -85,9 +85,8 @@ STATE = {"adamw": 2, "sgd": 0}  # numbers that an optimizer keeps of each weight
 
 _KEPT = {"gelu_new": 5, "gelu_python_tanh": 5, "gelu_accurate": 5, "gelu_python": 4, "gelu_10": 3}
 _KEPT |= {"quick_gelu": 3, "gelu_fast": 8, "relu": 1, "tanh": 1, "sigmoid": 1, "linear": 1}
-"""Number of tensors that the backward pass of an activation needs, its output included; 2, input
-and output, for those not named. Activations made of several operations keep what lies between, too.
-"""
+"""Tensors that the backward pass of an activation needs, output included; 2 for those not named.
+Activations made of several operations keep what lies between, too."""
 
 
 def memory_of(setup: Setup) -> MemoryFit:

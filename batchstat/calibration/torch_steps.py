@@ -31,8 +31,7 @@ class ModelSteps(Steps):
     """The steps of a model with random weights."""
 
     def __init__(self, config: Any, setup: Setup, device: torch.device) -> None:
-        """Build the model on a device. Raise InputError if it cannot be trained or does not fit.
-        """
+        """Build the model on a device. Raises InputError if it cannot, or is too large."""
         dtype: torch.dtype = getattr(torch, setup.dtype)
         weight_dtype = torch.float32 if setup.mixed_precision else dtype
         self._model = _model(config, setup.attention, weight_dtype, device)

@@ -49,9 +49,7 @@ _REPLACED_BY_FLAG = {
     "tokens_column": _CONTENTS | _OF_CHATS | _OF_TEXTS,
     "length_column": _CONTENTS | _OF_CHATS | _OF_TEXTS,
 }
-"""Keys of the configuration that do not go with the content that a flag names: `--tokens-column`
-replaces a text-column, and leaves a tokenizer nothing to count.
-"""
+"""Keys that do not go with the content a flag names: `--tokens-column` replaces a text-column."""
 
 
 @dataclass(frozen=True, kw_only=True)

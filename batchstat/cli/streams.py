@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 _OFF_TERMINAL_WIDTH = 100  # columns of a screen in a pipe or a file, whose width nothing says
 _LEAST_WIDTH = 80
-"""Columns. A narrower terminal wraps lines itself, which keeps numbers whole; rich would fold cells
-and break numbers.
-"""
+"""Columns. A narrower terminal wraps lines itself, which keeps numbers whole; rich breaks them."""
 
 
 class KeptOnInterrupt(SystemExit):

@@ -15,8 +15,7 @@ TOOLS_COLUMN = "tools"
 """Column in which chats have the tools that they may call, beside their messages."""
 
 SETTINGS_COLUMN = "chat_template_kwargs"
-"""Column in which chats that are handed on as they are written have what else their template gets,
-such as enable_thinking."""
+"""Column with what else the template of chats as they are written gets, such as enable_thinking."""
 
 CHAT_FORMATS = ("openai", "sharegpt")
 

@@ -37,9 +37,7 @@ MOST_BYTES = 1 << 30
 """Size limit of the cache folder; beyond it, the least recently used entries are evicted."""
 
 _TRIES, _PAUSE_SECONDS = 3, 1.0
-"""Attempts to read or write an entry, and the pause between them, since storage over a network
-fails now and then.
-"""
+"""Attempts at an entry, and the pause between them: storage over a network fails now and then."""
 
 _ENDING = ".counts"
 

@@ -42,10 +42,7 @@ WRITTEN_TOGETHER: Mapping[str, tuple[str, ...]] = {
     )
     for head, names in PLOTS.items()
 }
-"""By the main file of each command's results: that file, and those that may accompany it.
-
-These are all files that batchstat writes about a profile, and so all that it ever removes.
-"""
+"""By the main file of each command's results: it and those beside it; no other is ever removed."""
 
 
 _SUBFOLDERS = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts",)}

@@ -13,9 +13,7 @@ from batchstat.errors import InputError, MissingError
 from batchstat.storage.shown import one_line
 
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
-"""Variables by which git tells a hook its repository: with them, a checkout of another revision
-would change the index of the commit that is being made.
-"""
+"""Variables by which git tells a hook its repository: with them, a checkout changes its index."""
 
 
 @dataclass(frozen=True)

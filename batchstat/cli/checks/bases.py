@@ -46,10 +46,8 @@ class Bases:
     def __init__(self, checks: Sequence[Inputs]) -> None:
         """Take the settings of all checks of the command."""
         self._checks = checks
+        # By revision: each check there, by its name; or why there is none, so as to try that once.
         self._at: dict[str, Mapping[str, Base] | InputError] = {}
-        """By revision, as the user calls it: each check there, by its name; or why there is none,
-        so that it is not tried again for the next check.
-        """
 
     def of(self, inputs: Inputs) -> Base | None:
         """Return what a check is compared with: the check in a file of an earlier one, or itself at

@@ -29,8 +29,7 @@ from batchstat.words import short
 
 STANDARD_INPUT = "-"
 FORMATS = (*dict.fromkeys(ENDINGS.values()), "fasttext", "alpaca")
-"""Names of the formats, whose readers load only where a corpus is read; one without an ending of
-its own is read where it is named."""
+"""Names of the formats, whose readers load late; one without an ending is read if it is named."""
 
 
 @described("A file of the corpus.")

@@ -23,9 +23,7 @@ _LOGGERS = ("distributed", "tornado", "asyncio")  # loggers that Dask writes los
 # host:port, with tcp:// or tls:// or without; other schemes, such as ws://, may lack the port.
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
 _RETRIES = 2
-"""How often Dask counts a split again that failed. One whose workers died it gives to as many
-others as its own configuration says.
-"""
+"""How often Dask counts a failed split again; for lost workers its own configuration says it."""
 
 
 def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:

@@ -129,9 +129,7 @@ def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
 
 
 _NO_GUARD = 94
-"""Exit code of a process if the user's script has no main guard. No signal and no other error of
-batchstat ends a process with this code.
-"""
+"""Exit code without a main guard in the user's script: that of no signal and no other error."""
 
 
 @contextmanager

@@ -20,9 +20,7 @@ from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _LOADING = Lock()
-"""Held while a tokenizer is loaded: threads that count its first chats would load it several times,
-and transformers does not say whether it may be imported by several at once.
-"""
+"""Held while a tokenizer is loaded: threads would load it, and import transformers, at once."""
 
 
 def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:

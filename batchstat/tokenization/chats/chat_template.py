@@ -17,8 +17,7 @@ _MARKS = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 _RENDERING = Lock()
 
 Locate = Callable[[list[str]], Any]
-"""Tokenizes texts, and returns their tokens with the characters of each, like a BatchEncoding of
-transformers."""
+"""Tokenizes texts, and returns their tokens with characters, like transformers' BatchEncoding."""
 
 
 class TemplateError(Exception):

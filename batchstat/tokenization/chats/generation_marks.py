@@ -16,8 +16,7 @@ from jinja2.parser import Parser
 from batchstat.tokenization.token_positions import Tokens
 
 BEGIN, END = "\ufdd1", "\ufdd2"
-"""What `with_begin_and_end` writes before and after marked parts: noncharacters of Unicode, which
-no text should have."""
+"""Noncharacters of Unicode, which no text should have, written before and after marked parts."""
 
 _TAG = re.compile(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}")
 _BUFFERS = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.AssignBlock, nodes.Block)

@@ -15,8 +15,7 @@ from jinja2 import TemplateSyntaxError, nodes
 from batchstat.tokenization.chats.generation_marks import parsed
 
 EDGE = "\ufdd0"
-"""What `with_edges` writes after each message: a noncharacter of Unicode, which no text should
-have."""
+"""What `with_edges` writes after each message: a noncharacter, which no text should have."""
 
 _MESSAGES, _PROMPT = "messages", "add_generation_prompt"
 _END = re.compile(r"\{%([-+]?)\s*endfor\b")

@@ -54,8 +54,7 @@ def encodings(
 
 
 _PLACE: ContextVar[tuple[int, int]] = ContextVar("_PLACE", default=(0, 0))
-"""Where the texts that this thread counts are in their file: the first byte of their split, and the
-number of records of the split before them."""
+"""Where a thread's texts are in their file: the first byte of their split, and records before."""
 
 
 @contextmanager

@@ -28,8 +28,7 @@ _POSITIONS, _SAMPLED_ONE_IN, _MIN_SAMPLED = 8, 16, 256 << 10
 """Pieces are sampled at 8 positions of a block, from one 16th of its bytes in total, but from at
 least 256 KB: in less text, pieces repeat less."""
 _MOST_NEW = 0.85
-"""Fraction of the bytes of sampled pieces in distinct pieces, above which tokenizing whole texts is
-faster."""
+"""Share of the bytes of sampled pieces in distinct ones above which whole texts are faster."""
 _JOINED = 500  # pieces that are joined to one text
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64

@@ -37,8 +37,7 @@ _HARMLESS_MODULES = {
     *("bart", "blenderbot", "bloom", "codegen", "cohere", "deberta"),
     *("gpt2", "led", "longformer", "mvp", "roberta", "whisper"),
 }
-"""Modules in which transformers 4 overrides these methods only to reject texts that are already
-split into words."""
+"""Modules of transformers 4 that override these only to reject texts that are split into words."""
 
 
 _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
