@@ -22,10 +22,7 @@ _LONG_WORDS = re.compile(r"(\S{80})\S{920,}")
 
 
 def message(text: str) -> str:
-    """Return what is said to the user, on one line: see `printable` and `without_secrets`.
-
-    Any value that a message names may be longer than a screen: it is cut.
-    """
+    """Return what is said to the user, on one line; values longer than a screen are cut."""
     return printable(_LONG_WORDS.sub(r"\1…", without_secrets(text)))
 
 

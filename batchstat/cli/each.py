@@ -56,7 +56,6 @@ def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, Che
     """Yield each corpus on the command line, else that of each check in the configuration."""
     configuration = read_configuration(options)
     paths: tuple[str, ...] = options.given.get("corpus", ())
-    # Of each corpus: its name, the option that names it alone, and its settings.
     corpora = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
     corpora = corpora or [(check.name, {}, check) for check in configuration.checks]
     if not corpora:

@@ -50,7 +50,6 @@ class _Page:
         rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]
         self.hidden_count = len(options) - len(self.options)
-        # What stands in the first column of the page's tables.
         names = [_placeholder(each) for each in self.arguments]
         names += [each.name for each in self.commands] + [_flags(each) for each in self.options]
         longest = max(map(len, names), default=0)

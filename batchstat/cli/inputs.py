@@ -103,7 +103,6 @@ class Inputs(CheckSettings):
         """
         from batchstat.trainers.preflight.named import trained_today
 
-        # The settings in force that the current setup does not decide by itself.
         own_keys = self.values.keys() - self.decided_by_setup
         overriding = {key: each for key, each in vars(self.settings).items() if key in own_keys}
         training = trained_today(self.observed or self.setup or self.current, profile, overriding)
@@ -201,7 +200,6 @@ def read_inputs(
     observed = None  # what was recorded, if the current setup is a recording
     if setup is None:
         setup, observed = _read_current_setup({**file_values, **flags})
-    # The layers below and above the one of the current setup.
     if is_named_by_flag:
         below, above = file_values, flags
     else:

@@ -102,7 +102,6 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
     # A number or a name is a default that help can show; an empty tuple or a switch is not.
     if shown_default is None and declared.type in (str, int):
         shown_default = str(declared.default)
-    # What typer takes for an argument and for an option alike.
     common: dict[str, Any] = {
         "help": _as_flags(option.help),
         "metavar": option.metavar,

@@ -87,7 +87,6 @@ def lines_of_remedy(
         return training, ""
     basis = change.row.request.settings
     training = line or line_of_change(inputs, basis, change, all_kept=all_kept) or training
-    # The second part: the settings that the check needs.
     # A strategy replaces the trainer's configuration, if there is one, as the current setup: what
     # only the configuration has set must now be set in the check.
     settings = {**inputs.decided_by_setup, **changed}

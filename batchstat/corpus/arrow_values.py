@@ -51,7 +51,6 @@ def decoded(values: pa.Array) -> pa.Array:
         return decoded(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(dtype):
         return decoded(values.values).take(as_arrow(_run_of_each(values)))
-    # Views of text are cast; other values stay as they are.
     target = decoded_type(dtype)
     return values if target == dtype else values.cast(target)
 
@@ -140,7 +139,6 @@ def ranges_within(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tu
     bytes_before = offsets_from_sizes(sizes)  # (n + 1,) bytes of all values before each
     start = 0
     while start < len(sizes):
-        # The last stop up to which the bytes of the range are within the limit.
         limit = bytes_before[start] + most_bytes
         stop = int(np.searchsorted(bytes_before, limit, side="right")) - 1
         # At least one value, even if it is too large.

@@ -50,11 +50,7 @@ class ChunkContent:
         return self._chunk.size
 
     def texts(self, column: str) -> pa.LargeStringArray:
-        """Return (size,) a column as texts; a record without a text is bad, and has an empty one.
-
-        Raises:
-            InputError: an Arrow column of another type than text.
-        """
+        """Return (size,) texts, empty for a bad record. Raise InputError for an Arrow type."""
         values = self.values(column)
         if isinstance(values, pa.Array):
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
@@ -64,7 +60,6 @@ class ChunkContent:
                 self.reject(i, f"{column!r} is null where text is expected")
             texts_or_nulls = values.cast(pa.large_string())
             return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
-        # A list as parsed from JSON, whose values may each be of another type.
         texts: list[Any] = list(values)
         # Nearly always all values are texts, which this finds out faster than the loop would.
         if set(map(type, texts)) != {str}:
@@ -103,7 +98,6 @@ class ChunkContent:
 
     def template_inputs(self, *, as_written: bool) -> list[TemplateInputs]:
         """Return (size,) what the chat template gets beside the messages of each chat."""
-        # Without a column of tools or settings, no chat has any.
         size, columns = self._chunk.size, self._chunk.columns
         tools = [None] * size if columns.tools is None else self._objects(columns.tools)
         if not as_written:

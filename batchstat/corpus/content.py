@@ -84,10 +84,7 @@ class Chats:
         return len(self.messages)
 
     def ranges(self, _: int, most_chats: int) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of consecutive ranges of at most so many chats, and at most 1,000.
-
-        The first argument, a limit for bytes in `Texts.ranges`, is not used.
-        """
+        """Yield ranges of at most so many chats, and 1,000; the limit for bytes is not used."""
         # Their bytes are not known.
         size = min(most_chats, 1_000)
         yield from ((first, min(first + size, len(self))) for first in range(0, len(self), size))

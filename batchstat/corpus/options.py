@@ -226,7 +226,6 @@ def _check_contents(options: CorpusOptions) -> None:
     """Raise OptionError for columns and options that contradict each other."""
     if (options.prompt_column is None) != (options.completion_column is None):
         raise OptionError("prompt_column and completion_column belong together", "pass both")
-    # Options of chats, with whether there may be chats for them.
     of_chats = {
         "assistant_only_loss": options.messages_column,
         "chat_format": options.may_hold_chats,

@@ -19,10 +19,7 @@ _EXPECTED = "a mask, labels, or a number of trained tokens"
 
 @dataclass(frozen=True, eq=False)
 class TrainedColumn:
-    """The trained tokens of n samples, as far as their column says.
-
-    The column has for each sample either a list with a value for each token, or a number of tokens.
-    """
+    """The trained tokens of n samples, as lists with a value for each token or as numbers say."""
 
     numbers: Ints
     tokens: TokenRanges | None  # the trained tokens that the lists mark

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def holds_values(corpus: object) -> bool:
-    """Return whether a corpus is a Series, an array or a list with one value per sample.
-
-    It is not if it is a table, or the path of a file, or a list of paths.
-    """
+    """Return whether a corpus has one value per sample: it is no table, path or list of paths."""
     if isinstance(corpus, Sequence) and not isinstance(corpus, str | bytes):
         # Strings in a list are paths: users who mean texts pass them as the argument `texts`.
         return len(corpus) > 0 and not isinstance(corpus[0], str | os.PathLike)
@@ -52,11 +49,7 @@ def table_of(values: Any, options: CorpusOptions) -> "tuple[pd.DataFrame, Corpus
 
 
 def table_of_texts(texts: Iterable[Any]) -> "pd.DataFrame":
-    """Return texts as a table with the column `text`. A missing text may be None.
-
-    Raises:
-        OptionError: a single text instead of several, or an element that is not text.
-    """
+    """Return texts, or None for missing ones, in a table's column `text`. Raises OptionError."""
     import pandas as pd
 
     # A string is iterable too: each of its characters would be a sample.

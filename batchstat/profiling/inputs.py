@@ -51,11 +51,7 @@ def open_corpus(
     allow_empty: bool = False,
     fresh: bool = False,
 ) -> Corpus:
-    """Find the files of a corpus, and load the tokenizer that counts them.
-
-    Raises:
-        OptionError, InputError: as in `find_sources` and `tokenizer_for`.
-    """
+    """Find the files of a corpus, and load what counts them. Raises InputError or OptionError."""
     sources = find_sources(paths, options.input_format, on_warning, allow_empty=allow_empty)
     is_chat = options.content == "messages"
     if isinstance(tokenizer, str) and (tokenizer == BUILTIN or not fresh):

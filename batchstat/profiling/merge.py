@@ -111,13 +111,11 @@ class _MergedSamples:
         self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
         # Samples added so far, and records: the samples, and those that were skipped.
         self._samples = self._seen_records = self.tokens = 0
-        # Records that were skipped, by the reason, and examples of them.
         self._skipped: Counter[str] = Counter()
         self._bad_records: list[str] = []
         # Chats that the template does not render completely, by what it leaves out.
         self._left_out: Counter[str] = Counter()
         self._read: dict[ReadColumns, None] = {}  # a set that keeps their sequence
-        # What each split has; `profile` joins them.
         self._labels: list[Labels] = []
         self._kinds: dict[str, list[TokenRanges]] = {}
 

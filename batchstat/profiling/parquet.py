@@ -264,7 +264,6 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
 
 def _ranges(block: pa.Table, kind: str, lengths: Ints, rows_before: int) -> TokenRanges:
     """Return the ranges of tokens of a kind in one block of rows."""
-    # One array, joined from the chunks in which the column was read.
     ranges = block[f"{kind}_ranges"].combine_chunks()
     if ranges.null_count or ranges.values.null_count:
         raise ValueError(f"column {kind}_ranges contains null values")

@@ -172,10 +172,7 @@ def move(path: Path, target: Path) -> None:
 
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder: a file is written there, and then moved to `path`.
-
-    If it is still there at the end, as something failed, it is removed.
-    """
+    """Yield a temporary path in the same folder, to be moved to `path`; else it is removed."""
     temporary = path.with_name(f".batchstat-{os.urandom(4).hex()}.tmp")
     try:
         yield temporary

@@ -13,10 +13,7 @@ from batchstat.lengths.arrays import Ints
 
 
 def as_numpy(values: pa.Array) -> npt.NDArray[Any]:
-    """Return (n,) numbers or booleans, which must not be null, as a read-only NumPy array.
-
-    Numbers are not copied.
-    """
+    """Return (n,) numbers or booleans without null as a read-only NumPy array, numbers uncopied."""
     if pa.types.is_boolean(values.type):
         # Arrow stores booleans as bits, which DLPack does not know.
         return np.from_dlpack(values.cast(pa.uint8())).view(np.bool_)

@@ -86,7 +86,6 @@ def outdated_files(folder: Path, files: Mapping[str, object]) -> set[str]:
         main_files = list(WRITTEN_TOGETHER)
     else:
         main_files = [name for name in WRITTEN_TOGETHER if name in files]
-    # All files that those commands may have written, but for those that are written now.
     return set(chain.from_iterable(WRITTEN_TOGETHER[name] for name in main_files)) - set(files)
 
 

@@ -101,10 +101,7 @@ def plain(value: Any) -> Any:
 
 
 def digest_of_numbers(numbers: npt.NDArray[np.integer], dtype: str = "<i8") -> str:
-    """Return a digest of (n,) whole numbers, which is the same whatever their integer type is.
-
-    They are hashed as the NumPy type `dtype`, in which all of them must fit.
-    """
+    """Return a digest of (n,) whole numbers, hashed as `dtype`, whatever their integer type is."""
     digest = hashlib.blake2b(digest_size=32)
     for first in range(0, len(numbers), _AT_ONCE):
         block = np.ascontiguousarray(numbers[first : first + _AT_ONCE], dtype=dtype)

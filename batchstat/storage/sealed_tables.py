@@ -94,10 +94,7 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
 
 
 def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:
-    """Raise ValueError unless all (n,) numbers of the column `name` are between 0 and `most`.
-
-    `before` is how many rows of the file precede them, for the message.
-    """
+    """Raise ValueError unless (n,) numbers, `before` rows into a file, are from 0 to `most`."""
     bad_rows = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(bad_rows):
         row = bad_rows[0]

@@ -20,20 +20,12 @@ def cores() -> int:
 
 
 def worker_count(workers: int | None) -> int:
-    """Return the requested number of workers; if None, one per core.
-
-    Raises:
-        OptionError: not between 1 and 1,000.
-    """
+    """Return the number of workers, by default one per core. Raise OptionError above 1,000."""
     return cores() if workers is None else whole_number("workers", workers, max_value=1_000)
 
 
 def limit_threads(workers: int) -> None:
-    """Limit the threads of each library that counts, unless the environment already does.
-
-    The libraries have no other setting for it, and read these variables when they count for the
-    first time.
-    """
+    """Limit the threads of libraries that count, by variables that they read when they first do."""
     os.environ.setdefault("RAYON_NUM_THREADS", str(workers))
     os.environ.setdefault("FASTOKENS_BPE_THREADS", str(workers))
 

@@ -133,11 +133,9 @@ def _stored_profile(inputs: Inputs) -> Profile:
     except InputError as error:
         reason = f"no corpus given, here or in a configuration, and {error.problem}"
         raise InputError(reason, error.remedy) from None
-    # What has changed in the corpus since it was counted, in words. The first change is enough.
     if (change := next(changes(profile), None)) is not None:
         raise InputError(change, "name the corpus, or rerun batchstat profile")
     say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
-    # The values that the profile was counted with, by the keys of settings.
     stored_values = asdict(profile.corpus.options)
     stored_values["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
     for key, setting in inputs.values.items():

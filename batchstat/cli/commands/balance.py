@@ -93,7 +93,6 @@ def command(options: Options) -> None:
     requested, settings = options.read(Samplers), inputs.settings
     # Compared without --sampler: the default samplers, and the configuration's if it is another.
     usual_samplers = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
-    # Each with the weights themselves in place of the name of a file of weights.
     samplers = tuple(map(with_inlined_weights, requested.samplers or usual_samplers))
     strategy = StrategySpec.parse(inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY)
     # Wrong options are reported here, before anything is counted.

@@ -87,11 +87,9 @@ def command(options: Options) -> None:
         calibration = None
     if "model" not in given and (calibration is not None or search.cost not in (None, "model")):
         model_name = None
-    # The name of what is minimized: --cost, else what fits the calibration or the model in use.
     cost = decide_cost(search.cost, model_name, calibration)
     if calibration is not None:
         read_device(inputs)  # raises for a bad file before anything is counted
-    # The options of the search, with the three that were decided above.
     search_options = vars(search) | {"cost": cost, "calibration": calibration}
     search_options["model"] = as_model(model_name)
     found = find_profile(inputs)

@@ -149,9 +149,7 @@ def _estimate(setup: Setup, measured: Measured) -> "Calibration":
             raise OptionError("--estimate measures nothing", f"remove --{name.replace('_', '-')}")
     if setup.compile:
         raise OptionError("--estimate measures nothing", "remove --compile")
-    # An estimate takes all options of the setup but this one.
     setup_options = {name: getattr(setup, name) for name in options_of(setup) if name != "compile"}
-    # In bytes; None where the memory of the device is not given.
     memory = None if measured.memory is None else parse_bytes("memory", measured.memory)
     return estimate_memory(**setup_options, memory=memory)
 

@@ -145,7 +145,6 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     warnings = inputs.shown((*found.warnings, *comparison.warnings))
     comparison = replace(comparison, warnings=warnings)
     all_kept = len(samples) == len(found.profile) and samples.is_indexed
-    # A function that returns the line to paste for a change, which screen and page suggest.
     line_to_paste = partial(line_of_change, inputs, comparison.basis, all_kept=all_kept)
     result = CommandResult(
         file=COMPARE_FILE,

@@ -53,7 +53,6 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
     from batchstat.cli.configuration import KEYS
     from batchstat.tokenization.builtin import NAME
 
-    # The default of each key. That of `current` is a strategy, by its name.
     defaults: dict[str, Any] = {"tokenizer": NAME, "current": inputs.current_text}
     for record in (CorpusOptions, Settings):
         defaults |= {declared.name: declared.default for declared in fields(record)}
@@ -68,7 +67,6 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
         else:
             rows.append((name, "", "not set"))
     for limit in inputs.limits_in_force:
-        # A limit that only warns is marked.
         level = "" if limit.level == "error" else f" ({limit.level})"
         rows.append((limit.name, f"{limit.written}{level}", limit.origin))
     return rows

@@ -82,7 +82,6 @@ def command(options: Options) -> None:
     recording_command = _recording_command(inputs)
     path, old_text = _configuration_file()
     whole_profile = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
-    # What is trained today: samples, settings, and a strategy or batches.
     training = inputs.training(whole_profile)
     inputs.warn(*training.warnings)
     samples = training.profile  # without those that a trainer leaves out
@@ -111,7 +110,6 @@ def command(options: Options) -> None:
     if absolute_paths := [str(each) for each in paths if Path(each).is_absolute()]:
         absolute = f"absolute paths, which other machines may not have: {', '.join(absolute_paths)}"
         inputs.warn(Finding("config/absolute-paths", absolute))
-    # Each limit is a name, the limit, and the value that was measured.
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     _say_current(inputs, candidates.changes)
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")

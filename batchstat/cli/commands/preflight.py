@@ -106,7 +106,6 @@ def command(options: Options) -> None:
     compare = line_to_paste(["batchstat", "compare", *corpus, *shared_flags])
     samples = report.samples.profile  # without those that the trainer leaves out
     all_kept, basis = len(samples) == len(found.profile), report.simulation.basis
-    # A function that returns the line to paste for a change.
     line_of = partial(line_of_change, inputs, basis, all_kept=all_kept)
     result = CommandResult(
         file=PREFLIGHT_FILE,

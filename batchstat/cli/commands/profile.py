@@ -37,7 +37,5 @@ def command(options: Options) -> None:
     if not inputs.corpus:
         raise OptionError("no corpus", "name at least one file, or - for standard input")
     check_outputs(output)
-    # Whether a profile may lack splits is in `inputs`, as `--allow-partial`. The second value says
-    # whether it was counted before, which does not matter here.
     profile, _ = profiles.count(inputs, folder=output.output)
     publish_profile(inputs, profile, output)

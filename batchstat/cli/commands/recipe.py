@@ -77,7 +77,6 @@ def command(options: Options) -> None:
     lengths_file = (folder / LENGTHS_FILE).as_posix()  # which the lines read
     plan_inputs = resolve_inputs(profile)
     plan_inputs.samples.check_indexed(f"the samples of {lengths_file}")
-    # `origin` is the comparison that recommends this strategy with these settings, if one does.
     strategy, settings, origin = _choose_strategy(inputs, profile)
     request = strategy.request(plan_inputs.resolve(settings))
     # A strategy that the framework cannot train with is refused. If a comparison recommends it, the

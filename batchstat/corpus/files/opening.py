@@ -65,10 +65,7 @@ class OpenSource:
         return cache(partial(count_lines_before, self.split)) if self.split.first else int
 
     def source(self, listed: Source) -> Source:
-        """Return the source with its size and digest, after all samples are read.
-
-        Those of a file were listed before; those of standard input are known only now.
-        """
+        """Return the source with its size and digest: those of standard input are known now."""
         if self.hashing is None:
             return listed
         # A reader may stop before the end, and the digest is of all bytes.
@@ -143,10 +140,7 @@ def as_source_errors(source: Source) -> Iterator[None]:
 
 
 def next_line(file: BinaryIO, at: int) -> int:
-    """Return where the first line begins that does not begin before byte `at` of a file.
-
-    This is `at` itself if a line begins there, and the end of the file if no line begins after it.
-    """
+    """Return where the first line begins at or after byte `at`; else the end of the file."""
     # The byte before tells whether a line begins at `at`: then it is a line end.
     position = file.seek(max(at - 1, 0))
     while data := file.read(1 << 16):

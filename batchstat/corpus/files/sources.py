@@ -102,7 +102,6 @@ def find_sources(
         raise OptionError("a path of the corpus is empty", "name a file, or . for this folder")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
-    # Each source, and whether it is known to be empty.
     pairs = [pair for path in paths for pair in _sources_at(path, input_format, on_warning)]
     for source, is_empty in pairs:
         if is_empty and not allow_empty:
@@ -162,7 +161,6 @@ def _at_address(
         storage, path = url_to_fs(full)
         storage.invalidate_cache()  # of earlier listings in this process
         is_pattern = _is_pattern(storage, path)
-        # What the storage says of each file or folder, by its name.
         if is_pattern:
             listing = storage.glob(path, detail=True)
         elif storage.isdir(path):

@@ -26,11 +26,7 @@ _Sentence = tuple[int, list[list[str]], BadRecord | None]
 
 
 def read_conll(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the sentences of a file, with the columns that are read.
-
-    Raises:
-        InputError: a text column is named, or a column that the first sentence lacks.
-    """
+    """Yield the sentences of a file, with the columns that are read. Raises InputError."""
     if options.content not in ("text", "words") or options.text_column:
         raise InputError(
             f"{opened.path} is CoNLL, which has words", "name no column but those of labels"

@@ -33,7 +33,6 @@ def read_delimited(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk
         backslash=options.backslash,
         may_be_quoted=options.quote is None and not is_csv,
     )
-    # A record with too few or too many fields is bad.
     if dialect.quoted:
         records = quoted_records(opened, dialect, options)
     else:

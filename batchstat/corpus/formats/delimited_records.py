@@ -187,10 +187,8 @@ class _RecordLines:
     def __init__(self, lines: Iterator[RawLines]) -> None:
         self._lines_of_file = lines
         self._taken: RawLines = []
-        # Lines before this position of `_taken` are read.
-        self._at = 0
-        # Whether the current record has an escaped quote.
-        self.has_backslash = False
+        self._at = 0  # lines of `_taken` before this position are read
+        self.has_backslash = False  # whether the current record has an escaped quote
         # `_record_bytes` and `_quotes`: bytes and quotes of the current record so far.
         self.lines_read = self.times_filled = self._record_bytes = self._quotes = 0
 

@@ -72,11 +72,7 @@ class _Streams(io.RawIOBase):
         return self._file.read(bytes_left if size < 0 else min(size, bytes_left))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches of all streams.
-
-        Raises:
-            SourceError: a batch or stream is damaged, or the footer says another number of batches.
-        """
+        """Yield the record batches of all streams. Raises SourceError if one is damaged."""
         count = 0
         while self._reader is not None:
             while self._check_next_batch():

@@ -19,10 +19,7 @@ from batchstat.errors import InputError
 
 
 class RecordCollector:
-    """Collects JSON records, one by one, into chunks of the requested columns.
-
-    JSON has no header: the first record that can decide chooses which columns are read.
-    """
+    """Collects JSON records into chunks; the first record that can decide chooses the columns."""
 
     def __init__(self, opened: OpenSource, options: CorpusOptions) -> None:
         self._opened, self._options = opened, options

@@ -43,7 +43,6 @@ def read_jsonl(
             _refuse_one_value(opened.path, lines, records)
         numbers: Sequence[int] = lines.numbers
         if steps or any(record is BLANK for record in records):
-            # Each with the line that it is on.
             at_lines = [
                 (found, line)
                 for record, line in zip(records, numbers, strict=True)

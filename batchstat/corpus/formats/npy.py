@@ -18,11 +18,7 @@ _PARSING = threading.Lock()  # CPython's parser seldom fails where two threads a
 
 
 def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the numbers that begin in the split, each as the length of a sample.
-
-    Raises:
-        InputError: not an array of whole numbers in one dimension, or columns are requested.
-    """
+    """Yield the numbers that begin in the split, as lengths of samples. Raises InputError."""
     if options.named_columns:
         raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}", "remove it")
     try:

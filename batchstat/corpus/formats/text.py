@@ -15,11 +15,7 @@ from batchstat.errors import InputError
 
 
 def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield every line as a sample. Its only column has an empty name.
-
-    Raises:
-        InputError: columns are requested, but there are none; it looks like another format.
-    """
+    """Yield every line as a sample, in a column without a name. Raises InputError."""
     if options.named_columns:
         raise InputError(
             f"{opened.path} is plain text and has no column {options.named_columns[0]!r}",

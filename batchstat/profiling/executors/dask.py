@@ -27,11 +27,7 @@ _RETRIES = 2
 
 
 def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
-    """Return an executor of the workers of the scheduler at an address, such as tcp://head:8786.
-
-    Raises:
-        OptionError: a missing or invalid scheduler address, or Dask is not installed.
-    """
+    """Return an executor of the workers of a scheduler, as tcp://head:8786. Raises OptionError."""
     if scheduler is None:
         raise OptionError(
             "executor=dask needs a scheduler",

@@ -152,9 +152,8 @@ def _excerpt(text: str, rng: np.random.Generator) -> str:
 
 
 def text_buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
-    """Return the bytes of n texts as Arrow has them, without a copy.
-
-    Returns (n + 1,) where each text begins in these bytes, and the last one ends; and the bytes.
+    """Return (n + 1,) where each text begins, and the last ends, in their bytes; and these,
+    uncopied.
     """
     # The array may be a slice of a longer one, with which it shares its buffers.
     _, offsets, data = texts.buffers()

@@ -13,10 +13,7 @@ from batchstat.tokenization.counting.post_processing import find_special
 
 
 class Shortcut(ABC):
-    """Counts the texts of one run faster; may be called from several threads.
-
-    A subclass counts the texts of one side: of texts, or of the first or second texts of pairs.
-    """
+    """Counts the texts of one run faster, one side of samples at a time, for several threads."""
 
     def __init__(self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool) -> None:
         """Prepare to count as a tokenizer without truncation and padding does."""

@@ -167,12 +167,7 @@ def _from_transformers(name: str) -> Tokenizer:
 
 
 def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
-    """Return the `Tokenizer` for whatever a user passes as one.
-
-    Raises:
-        OptionError: `given` is something else.
-        InputError: it cannot be loaded.
-    """
+    """Return the `Tokenizer` for whatever a user passes. Raises OptionError or InputError."""
     if isinstance(given, Tokenizer):
         return given
     if isinstance(given, str | os.PathLike):

@@ -19,11 +19,7 @@ an entry and special tokens only."""
 
 
 def stated_maximum(value: object, what: str) -> int | None:
-    """Return the maximum length that a tokenizer states, in tokens; None if it states none.
-
-    Raises:
-        InputError: `value` is anything else.
-    """
+    """Return the maximum length that a tokenizer states; None for none. Raises InputError."""
     # A value that is no number becomes nan: both comparisons with it below are false.
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     # transformers sets an astronomical number for a tokenizer that has no maximum.
