@@ -17,13 +17,13 @@ _SERVICES = (
     "access|account|api|auth|aws|azure|bot|client|deploy|encryption|github|gitlab|google|hf|hub|"
     "jwt|login|oauth|openai|personal|private|refresh|service|session|signing|ssh|storage|wandb"
 )
+# Of the words of a name, as `_hub_token_`: the value is a secret, whatever it is.
 _SURE = re.compile(
     rf"passw(or)?d|pass(phrase|code)|secret|credential|_({_SERVICES})_?(token|key|pass|pwd)s?_|"
     rf"_(token|key)s?_({_SERVICES})_"
 )
-"""In the words of a name, as `_hub_token_`: the value is a secret, whatever it is."""
+# It is, unless it is a number or a path, or the name is one of training scripts.
 _LIKELY = re.compile(r"(token|_key|_pass|_pwd|_auth|_authorization)_((value|string)_)?$")
-"""The value is a secret unless it is a number, a path, or the name is one of training scripts."""
 _SPECIAL = (
     "action|added|additional|answer|assistant|audio|begin|blank|bo[a-z]|by|chat|class|cls|context|"
     "control|decoder|distill|document|each|end|eo[a-z]|extra|fim|first|forced|global|human|ignore|"
@@ -38,52 +38,49 @@ _COLUMNS = (
     "field|foreign|forward|group|id|index|input|instance|join|json|labels|lookup|messages|metric|"
     "order|output|param|primary|record|rejected|row|sample|score|sort|state|test|train|validation"
 )
+# Such names, as `pad_token`, `max_token` or `sort_key`.
 _OF_TRAINING = re.compile(rf"_({_SPECIAL})(_|token_)|_({_COLUMNS})_(\w+_)?(key|pass)_")
-"""Names of training scripts whose values are shown, as `pad_token`, `max_token` or `sort_key`."""
+# The value says where a secret is, or how long.
 _OF_NO_VALUE = re.compile(r"_(file|path|dir|folder|name|env|var|type|length|size|column)_$")
-"""Ends of names whose values say where a secret is, or how long."""
+# What stands for no value or for one that is elsewhere, and special tokens such as `<pad>`.
 _NO_SECRET = re.compile(
     rf"|(?i:none|null|true|false|yes|no|on|off)|{LEFT_OUT}|value|<.+>|\[\w+\]|"
     r"\$\{?[A-Z_][A-Z0-9_]*\}?|\$\{\{.*\}\}|%\w+%",
     re.DOTALL,
 )
-"""What stands for no value or for one that is elsewhere, and special tokens such as `<pad>`."""
 _NUMBER_OR_PATH = re.compile(
     r"[\W_]+|[-+]?[\d.,_]+(e[-+]?\d+)?|(~|\.{1,2}|[A-Za-z]:)?[/\\][\w./\\ -]*", re.IGNORECASE
 )
+# Texts that begin as tokens do, whatever they are called.
 _TOKEN = re.compile(
     r"(?<!\w)((?<!/)hf_(?!\w+[/.]\w)((?=\w*[A-Z])\w{6,}|[a-z0-9]{16,})|"
     r"sk-((?=[\w-]{0,99}[A-Z])[\w-]{6,}|[\w-]{0,99}[a-z0-9]{16}[\w-]*)|gh[oprsu]_\w{6,}|github_pat_\w+|glpat-[\w-]{6,}|"
     r"xox[abeprs]-[\w-]{4,}|A[KS]IA[A-Z0-9]{8,}|AIza[\w-]{16,}|eyJ[\w+/=-]{8,}(\.[\w+/=-]*)*)|"
     r"(?<=\b[Bb]earer )[\w.~+/=-]{6,}"
 )
-"""Texts that begin as tokens do, whatever they are called."""
+# What names a value in a text: `key=`, `'key': `, `"key"] = `, `key: ` or `--key `.
 _NAME = re.compile(
     r"(?<![\w.-])(?P<name>(?P<dash>--?)?[A-Za-z_][\w.-]*)(?P<mark>\\*[\"']\]?\s*[:=]\s*|"
     r"\s*=\s*(?=\\*[\"'])|=|:\s*|(?(dash)\s+(?!-)|(?!)))"
 )
-"""What names a value in a text: `key=`, `'key': `, `"key"] = `, `key: ` or `--key `."""
 _END = r"[\s,;&'\"()\[\]{}<>\\]"
 _VALUE = re.compile(
     rf"(?P<open>\\*[\"'])(?P<text>(\\.|[^\\])*?)(?P=open)|"
     rf"(?P<word>{_END.replace('[', '[^', 1)}+?)(?=[:.]?({_END}|$))",
     re.DOTALL,
 )
-_SCHEME = re.compile(r"\s*[A-Za-z][\w+.\-]+://")
 _ADDRESS = re.compile(r"[A-Za-z][\w+.\-]+:/+[^\s'\"<>]*")
+# Schemes under which `?`, `#` and `;` may stand in patterns and in names of files.
 _OF_OBJECTS = frozenset(
     ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs", "hf", "memory", "oss")
 )
-"""Schemes under which `?`, `#` and `;` may stand in patterns and in names of files."""
-_WITH_CONTAINERS = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
-"""Schemes in which a container stands where others have a user."""
+# A container before its host, which holds no secret, and schemes where others have a user there.
 _CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
-"""A container before its host, which holds no secret."""
+_WITH_CONTAINERS = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
+# What ends a name. Under `_OF_OBJECTS` it does so only before a parameter, or before the `…` of a
+# shown address.
 _AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
 _AFTER_OBJECT = re.compile(rf"[?#;](?=[^/?#;=]*=|{LEFT_OUT})")
-"""A `?`, `#` or `;` that ends a name. Where such a character may stand in names, it ends one only
-before a parameter, or before the `…` of a shown address.
-"""
 _SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")
 
 
@@ -95,14 +92,14 @@ def shown_address(address: str) -> str:
     """
     # fsspec chains addresses by `::`, as in zip://a.txt::https://host/b.zip.
     first, *chained = address.split("::")
-    # A password may hold `::`, which cuts it: a part without a scheme may be the rest of one, and
-    # is hidden. If it has an `@`, the user that began in the first part ends there: hide all.
-    without_scheme = [part for part in chained if not _SCHEME.match(part)]
-    if any("@" in part for part in without_scheme):
-        scheme, colon, _ = _split_scheme(first)
-        return f"{scheme}{colon}{LEFT_OUT}@{LEFT_OUT}"
-    shown = [LEFT_OUT if part in without_scheme else _without_secrets(part) for part in chained]
-    return "::".join([_without_secrets(first), *shown])
+    shown = [_without_secrets(first)]
+    for part in chained:
+        # A password may hold `::`, which cuts it: a part without a scheme may be the rest of one.
+        is_cut = re.match(r"\s*[A-Za-z][\w+.\-]+://", part) is None
+        if is_cut and "@" in part:  # the user that began in the first part ends here: hide all
+            return f"{_split_scheme(first)[1]}{LEFT_OUT}@{LEFT_OUT}"
+        shown.append(LEFT_OUT if is_cut else _without_secrets(part))
+    return "::".join(shown)
 
 
 def is_shortened(address: str) -> bool:
@@ -113,28 +110,26 @@ def is_shortened(address: str) -> bool:
 
 def named_part(address: str) -> str:
     """Return an address up to the end of its name: without query and fragment."""
-    scheme, colon, rest = _split_scheme(address)
-    end = _find_end_of_name(scheme, rest)
-    return address if end is None else f"{scheme}{colon}{rest[: end.start()]}"
+    scheme, begin, rest = _split_scheme(address)
+    return begin + _split_name(scheme, rest)[0]
 
 
 def has_cut_user(address: str) -> bool:
     """Return whether a `/`, `?` or `#` in a user or password cuts an address before its host."""
-    _, _, rest = _split_scheme(address)
+    rest = _split_scheme(address)[2]
     return "@" in rest and _is_cut_user(_user_and_host(rest))
 
 
 def possible_secrets(address: str) -> set[str]:
     """Return the texts in an address that may be secrets: the user, the password and the values of
-    a query. Each is there as it is written, and with `%20` and `+` replaced by what they stand for.
-    The empty text may be among them.
+    a query, as they are written, and with `%20` and `+` replaced by what they stand for. The empty
+    text may be among them.
     """
     secrets: set[str] = set()
     for part in address.split("::"):
         scheme, _, rest = _split_scheme(part)
         if scheme:  # not a path
-            # Parameters and a fragment: all that follows the name.
-            pairs = re.split("[?&#;]", part[len(named_part(part)) :])
+            pairs = re.split("[?&#;]", _split_name(scheme, rest)[2])
             # The value of a `key=value`; of a parameter without a value, all of it.
             secrets |= {pair.partition("=")[2] or pair for pair in pairs}
             user = _user_in(rest) or ""
@@ -143,54 +138,44 @@ def possible_secrets(address: str) -> set[str]:
 
 
 def _without_secrets(address: str) -> str:
-    """Return an address that is not chained, with `…` for its user, for its fragment, and for all
-    parameters of its query but a few that hold no secret.
-    """
-    scheme, colon, rest = _split_scheme(address)
-    if not scheme:
-        return address
-    user = _user_in(rest)
-    is_container = scheme.lower() in _WITH_CONTAINERS and _CONTAINER.fullmatch(_user_and_host(rest))
+    scheme, begin, rest = _split_scheme(address)
+    user = _user_in(rest) if scheme else None
+    is_container = scheme in _WITH_CONTAINERS and _CONTAINER.fullmatch(_user_and_host(rest))
     if user is not None and not is_container:
         rest = f"{LEFT_OUT}@{rest[len(user) + 1 :]}"
-    end = _find_end_of_name(scheme, rest)
-    if end is None:
-        return f"{scheme}{colon}{rest}"
+    name, end, query = _split_name(scheme, rest)
     # Only a `?` begins parameters. What follows a `#` or `;` counts as one that is not shown.
-    pairs = rest[end.end() :].split("&") if end[0] == "?" else [""]
+    pairs = query.split("&") if end == "?" else [""] * len(end)
     shown = [pair for pair in pairs if _SHOWN_QUERY.fullmatch(pair)]
     shown += [LEFT_OUT] if len(shown) < len(pairs) else []
-    return f"{scheme}{colon}{rest[: end.end()]}{'&'.join(shown)}"
+    return f"{begin}{name}{end}{'&'.join(shown)}"
 
 
 def _split_scheme(address: str) -> tuple[str, str, str]:
-    start = re.match(r"\s*([A-Za-z][\w+.\-]+)(:/+)", address)
-    if start is None or start[1].lower() in ("file", "local"):
-        return "", "", address
-    return address[: start.end(1)], start[2], address[start.end() :]
+    """Return the scheme of an address, its `scheme://`, and the rest; of a path, that alone."""
+    begin = re.match(r"(\s*(?!(?i:file|local):)[A-Za-z][\w+.\-]+):/+", address)
+    return (begin[1].lower(), begin[0], address[begin.end() :]) if begin else ("", "", address)
+
+
+def _split_name(scheme: str, rest: str) -> tuple[str, str, str]:
+    """Return the name in an address, the character that ends it, and what follows."""
+    end = (_AFTER_OBJECT if scheme in _OF_OBJECTS else _AFTER_NAME).search(rest) if scheme else None
+    return (rest[: end.start()], end[0], rest[end.end() :]) if end else (rest, "", "")
 
 
 def _user_and_host(rest: str) -> str:
     return re.split("[/?#]", rest, maxsplit=1)[0]
 
 
-def _find_end_of_name(scheme: str, rest: str) -> re.Match[str] | None:
-    if not scheme:
-        return None
-    return (_AFTER_OBJECT if scheme.lower() in _OF_OBJECTS else _AFTER_NAME).search(rest)
-
-
 def _user_in(rest: str) -> str | None:
     """Return the user of an address, with the password; None if it has none."""
-    # An unescaped password may hold an `@` or a `/`, so that nobody knows where the host begins.
-    # With a password, all that precedes the last `@` is therefore taken for the user, even where
-    # that `@` stands in a path: too much is hidden rather than a part of a password shown.
+    # An unescaped password may hold an `@` or a `/`. All that precedes the last `@` is then taken
+    # for the user, even where that `@` stands in a path, rather than a part of a password shown.
     user_and_host = _user_and_host(rest)
-    # `user:p@ss/word@host`: only the last `@` is certain to end the password.
+    # As of `user:p@ss/word@host`; or of `user:pa/ss@host`, where `user:pa` is no host with a port.
     has_password = ":" in user_and_host.partition("@")[0] and "@" in user_and_host
-    # `user:pa/ss@host`: `user:pa` cannot be a host with a port.
-    ends_at_last = has_password or _is_cut_user(user_and_host)
-    user, at, _ = (rest if ends_at_last else user_and_host).rpartition("@")
+    is_unescaped = has_password or _is_cut_user(user_and_host)
+    user, at, _ = (rest if is_unescaped else user_and_host).rpartition("@")
     return user if at else None
 
 
@@ -210,11 +195,11 @@ def without_secrets(text: str) -> str:
         sureness = _sureness(named["name"])
         # "a secret: pass it" is a sentence, "X-Api-Key: 1a2b" is none.
         is_prose = re.fullmatch(r":\s+", named["mark"]) and not re.search("[-_.]", named["name"])
-        if not sureness or is_prose or named.start() < done:
+        value = _VALUE.match(text, named.end()) if sureness and not is_prose else None
+        if value is None or named.start() < done:
             continue
-        value = _VALUE.match(text, named.end())
-        if value is not None and _is_secret(value["text"] or value["word"] or "", sureness):
-            start, stop = value.span("text" if value["open"] else "word")
+        start, stop = value.span("text" if value["open"] else "word")
+        if _is_secret(text[start:stop], sureness):
             parts += [text[done:start], LEFT_OUT]
             done = stop
     return "".join([*parts, text[done:]])
@@ -237,7 +222,7 @@ def hidden_in(value: Any, sureness: int = 0) -> Any:
     if not isinstance(value, str):
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return LEFT_OUT if is_number and sureness > 1 else value
-    if sureness and _is_secret(value, sureness):
+    if _is_secret(value, sureness):
         return LEFT_OUT
     if value[:1] in ("{", "["):
         try:
@@ -250,7 +235,7 @@ def hidden_in(value: Any, sureness: int = 0) -> Any:
     is_whole = re.fullmatch(r"[\w.+-]+", name) and (
         name.startswith("--") or not re.search(r"[,;&\s]-*\w+=", rest)
     )
-    if equals and is_whole and (sureness := _sureness(name)) and _is_secret(rest, sureness):
+    if equals and is_whole and _is_secret(rest, _sureness(name)):
         return f"{name}={LEFT_OUT}"
     return without_secrets(value)
 
@@ -273,6 +258,6 @@ def _words_of(name: str) -> str:
 
 
 def _is_secret(value: str, sureness: int) -> bool:
-    if _NO_SECRET.fullmatch(value):
+    if not sureness or _NO_SECRET.fullmatch(value):
         return False
     return sureness > 1 or _NUMBER_OR_PATH.fullmatch(value) is None
