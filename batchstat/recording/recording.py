@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from batchstat.recording.recorder.read_batches import ReadBatch
 from batchstat.words import short
 
 RUN_FILE = "run.json"
-_FILE = re.compile(r"\d{5,}-.+-(0|[1-9]\d*)([-._]\w+)*\.jsonl")
-"""The files that `Log.open` makes."""
+_FILE = re.compile(r"\d{5,}-.+-(0|[1-9]\d*)([-._]\w+)*\.jsonl")  # as `Log.open` makes them
 _BATCHES = tuple(f'{{"k":"{kind}"'.encode() for kind in ("batch", "rest"))
 _UNUSED = "were computed and never stepped"
 _UNENDED = "came after the last step that was recorded"
@@ -33,19 +32,17 @@ class RecordedBatch:
     step: int  # the number of its step, or of what was cleared instead
     unstepped: str = ""  # why it is in no step, in words; empty where it is in one
     parts: Sequence[ReadBatch]  # what its forwards compute: one part for each set of token ids
-    # The number of the iterator of a loader that handed it out; None where it is unknown.
-    epoch: int | None = None
-    # For each part, (iterator, data set, loader), a number of each; None where it is not known.
+    epoch: int | None = None  # the number of the iterator of a loader that handed it out, if known
+    # For each part, the numbers of its iterator, data set and loader; None where not known.
     sources: Sequence[Sequence[int] | None] = ()
-    # For each part, the sample numbers of its rows; None where they are not known.
+    # For each part, the sample numbers of its rows, if known, and digests of its samples.
     numbers: Sequence[Sequence[int]] | None = None
-    # For each part, digests of its samples, which stand in for unknown numbers.
     digests: Sequence[Sequence[str]] = ()
     is_of_one: bool = False  # whether all its forwards compute one batch of a loader
-    # When its first forward began, in seconds since the process began to write; None if it was not
-    # computed.
+    # When its first forward began and its backward ended, in seconds since the process began to
+    # write; None if it was not computed.
     began: float | None = None
-    ended: float | None = None  # when its backward ended, likewise
+    ended: float | None = None
     # Whether the model divides the loss by the number of trained tokens of the step.
     is_counted: bool = False
     is_step_counted: bool = False  # whether the Trainer gave its step that number
@@ -60,20 +57,17 @@ class RecordedRank:
     rank: int
     world_size: int  # the number of ranks of its training
     begun: Mapping[str, Any]  # its first line: the versions of Python and torch, the program
-    batches: Sequence[RecordedBatch]  # its batches, in their sequence
+    batches: Sequence[RecordedBatch]
     epoch_batches: int | None = None  # batches of an epoch, where its Trainer's loader tells it
-    device: str = ""  # the name of the device that computed them; empty where none did
-    # When each step ended, in seconds since the process began to write.
-    step_ends: Sequence[float] = ()
+    device: str = ""  # that computed them; empty where none did
+    step_ends: Sequence[float] = ()  # when each step ended, as of a batch
     skipped: int = 0  # number of steps that a scaler of gradients skipped
     trainer: Mapping[str, Any] | None = None  # what its Trainer said of itself; None without one
-    # (epoch, sample numbers, digests) of each batch that accelerate's dispatcher read on this rank
-    # and cut into parts for all ranks.
+    # (epoch, sample numbers, digests) of each batch that accelerate's dispatcher read on this rank.
     handed: Sequence[tuple[int, Sequence[int], Sequence[str]]] = ()
     later_trainings: int = 0  # how often a Trainer trained again; only the first training is kept
     why_ended: str = ""  # how the process ended, in words; empty where it wrote nothing of that
-    # Whether it was ended as the run was to do, by a dry run or after its steps.
-    is_planned: bool = False
+    is_planned: bool = False  # whether a dry run ended it, or a number of steps that was asked for
     why_partly: str = ""  # why a dry run read less than an epoch; empty if it did not
     is_once: bool = False  # whether one iterator of a loader alone yielded batches
     threads: int = 1  # number of threads that trained
@@ -84,27 +78,23 @@ class RecordedRank:
 class Recording:
     """What the processes of a run have written."""
 
-    folder: Path  # the folder that they wrote to
-    # What the launcher wrote: the command, the id, when it was made, whether it was dry.
-    facts: Mapping[str, Any]
-    ranks: Sequence[RecordedRank]  # the ranks of the longest training, in their order
+    folder: Path
+    facts: Mapping[str, Any]  # what the launcher wrote: the command, the id, whether it was dry
+    ranks: Sequence[RecordedRank]  # those of the longest training, in their order
     others: int = 0  # number of other trainings
     of_other_runs: int = 0  # number of files in the folder that are of other runs
-    # The lines in which each process noted how far it came, such as "torch" when it had imported
-    # that.
-    processes: Sequence[Mapping[str, Any]] = field(default=())
+    # How far each process came, as a line "torch" when it had imported that.
+    processes: Sequence[Mapping[str, Any]] = ()
 
     @property
     def wait(self) -> str | None:
         """Where ranks wait for each other, one of `WAITS`; None where no batch shows it."""
-        of_ranks = [rank.batches for rank in self.ranks]
-        if not any(batch.ranks_meet for batches in of_ranks for batch in batches):
+        if not any(batch.ranks_meet for rank in self.ranks for batch in rank.batches):
             return None
-        # A batch that another of its step comes after.
-        is_often = any(
+        is_often = any(  # also in a batch that another of its step comes after
             one.ranks_meet and one.step == other.step
-            for batches in of_ranks
-            for one, other in pairwise(batches)
+            for rank in self.ranks
+            for one, other in pairwise(rank.batches)
         )
         return "micro-batch" if is_often else "step"
 
@@ -116,8 +106,7 @@ class Recording:
     @property
     def why_nothing(self) -> str:
         """Why there is no batch, in words."""
-        # The last line of each kind.
-        lines = {line["k"]: line for line in self.processes}
+        lines = {line["k"]: line for line in self.processes}  # the last one of each kind
         if "refused" in lines:  # a dry run that cannot see batches without training
             return str(lines["refused"]["why"])
         why = self._why_unseen
@@ -128,7 +117,6 @@ class Recording:
 
     @property
     def _why_unseen(self) -> str:
-        """Why there is no batch, by how far any process came."""
         kinds = {line["k"] for line in self.processes}
         if "started" not in kinds:
             return (
@@ -138,9 +126,8 @@ class Recording:
         if "torch" not in kinds:
             return "no process imported torch"
         # Processes that imported torch, and ended without a batch.
-        without_batch = [line for line in self.processes if line["k"] == "nothing"]
-        calls = sum(line["unused"][0] + line["waiting"] for line in without_batch)
-        if calls:
+        ended = [line for line in self.processes if line["k"] == "nothing"]
+        if calls := sum(line["unused"][0] + line["waiting"] for line in ended):
             return f"no gradient came back to any of {calls:,} forwards with token ids"
         return "no model was called with token ids: whole numbers in rows of equal length"
 
@@ -157,9 +144,7 @@ def read_facts(file: Path) -> dict[str, Any] | None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return the files that processes wrote in a folder, by rank: not what else is there, such as a
-    data set of lines of JSON.
-    """
+    """Return the files that processes wrote in a folder, by rank, without its other files."""
     return sorted(path for path in folder.glob("*.jsonl") if _FILE.fullmatch(path.name))
 
 
@@ -247,8 +232,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
     steps = [line for line in lines if line["k"] == "step" and "cleared" not in line]
     # A process that was killed wrote no line of its end.
     end = next((line for line in lines if line["k"] == "end"), {"why": ""})
-    # (calls, tokens) of forwards without a gradient: the line of each batch counts those since the
-    # batch before; the line of the end, those since the last batch.
+    # (calls, tokens) of forwards without a gradient, since the line of the batch before.
     unused = [line.get("unused", (0, 0)) for line in lines if line["k"] in ("batch", "end")]
     return RecordedRank(
         rank=begun["rank"],
@@ -278,10 +262,9 @@ def _read_rank(path: Path) -> RecordedRank | None:
 
 
 def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the lines up to the end of a Trainer's first training, with the line of the end of the
-    process; and how many trainings follow.
+    """Return the lines of a Trainer's first training, with that of the end of the process; and how
+    many trainings follow: each `train()` of a script writes a line of its Trainer as it begins.
     """
-    # A script may call `train()` several times: each writes a line of its Trainer when it begins.
     starts = [place for place, line in enumerate(lines) if line["k"] == "trainer"]
     # For each training with a batch, the place behind its last line.
     stops = [
@@ -296,18 +279,15 @@ def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
 
 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
-    """Yield the batches in the lines of a process: first those that were computed, then those that
-    a dry run only read.
+    """Yield the batches of a process: those that were computed, then those that a dry run only
+    read. The latter are put into steps as large as the largest computed one, or of one batch.
     """
-    # Lines of the latter have no step. They are put into steps after the last computed one, each
-    # with as many batches as the largest computed step, or one where none was computed.
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
     steps = [*_steps(lines)]
     most_batches = max(Counter(step for step, why in steps if not why).values(), default=1)
     first_read_step = steps[-1][0] + 1 if computed else 0
-    # Whether a loop steps on the last batches of an epoch, fewer than others, its first steps do
-    # not show.
+    # The first steps do not show whether a loop steps on the last, fewer batches of an epoch.
     n_whole = (
         len(only_read) if "tail" in lines[-1] else len(only_read) // most_batches * most_batches
     )
@@ -316,7 +296,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
         for place in range(len(only_read))
     ]
     for (step, unstepped), line in zip(steps, [*computed, *only_read], strict=True):
-        began, ended = line.get("t", (None, None))  # without times where nothing was computed
+        began, ended = line.get("t", (None, None))
         yield RecordedBatch(
             step=step,
             unstepped=unstepped,
@@ -380,18 +360,12 @@ def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
     """Group the processes of a run by the training that they are ranks of: a command may start
     several trainings.
     """
-    # A process, in the sequence of their beginnings, joins the first training of its world size
-    # that has no process of its rank yet; else a new one begins.
-    trainings: list[list[RecordedRank]] = []
+    # The second process of a rank, in the sequence of their beginnings, is of the second training
+    # of its world size.
+    n_before: Counter[tuple[int, int]] = Counter()
+    trainings: dict[tuple[int, int], list[RecordedRank]] = {}
     for process in sorted(ranks, key=lambda process: process.begun["at"]):
-        without_its_rank = [
-            training
-            for training in trainings
-            if training[0].world_size == process.world_size
-            and all(other.rank != process.rank for other in training)
-        ]
-        if without_its_rank:
-            without_its_rank[0].append(process)
-        else:
-            trainings.append([process])
-    return [sorted(training, key=lambda process: process.rank) for training in trainings]
+        place = process.world_size, process.rank
+        trainings.setdefault((process.world_size, n_before[place]), []).append(process)
+        n_before[place] += 1
+    return [sorted(each, key=lambda process: process.rank) for each in trainings.values()]
