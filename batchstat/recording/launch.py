@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from batchstat.storage.result_files import PREFLIGHT_FILE
 
 INJECT = Path(__file__).parent / "recorder" / "inject"
 """Folder that comes first on the path of every Python that the command starts."""
-
 _NODES = ("--nnodes", "--nnode", "--num_machines", "--num-machines", "--num_nodes", "--num-nodes")
 """Flags by which launchers take a number of nodes."""
 
@@ -68,13 +68,12 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
 def folder_of(
     folder: str | Path | None, default: Path, words: Sequence[str], run_id: str | None
 ) -> RunFolder:
-    """Return the folder of a run, which all nodes of one run share, and the id of the run.
+    """Return the folder of a run, and its id: all nodes of one run share both.
 
     Raises:
         OptionError: several nodes without an id that all of them know.
     """
-    # An id that is the same on all nodes: that of torchrun, or of a step of Slurm, since a job of
-    # Slurm may have several steps.
+    # That of torchrun, or of a step of Slurm, since a job of Slurm may have several steps.
     launcher_id = os.environ.get("TORCHELASTIC_RUN_ID")
     if not launcher_id and os.environ.get("SLURM_STEP_ID"):
         launcher_id = f"{os.environ.get('SLURM_JOB_ID')}.{os.environ.get('SLURM_STEP_ID')}"
@@ -91,14 +90,11 @@ def folder_of(
 
 def _has_several_nodes(words: Sequence[str]) -> bool:
     """Return whether a launcher's flag in a command asks for several nodes, as --nnodes=2 does."""
-    for index, word in enumerate(words):
+    for word, next_word in pairwise([*words, ""]):
         flag, _, value = word.partition("=")
-        if flag not in _NODES:
-            continue
-        # The value is in the same word (--nnodes=2), or is the next word (--nnodes 2).
-        value = value or (words[index + 1] if index + 1 < len(words) else "")
+        value = value or next_word
         # torchrun takes a range of nodes, too, as in --nnodes 1:4.
-        if value.partition(":")[2] or value not in ("", "1"):
+        if flag in _NODES and value not in ("", "1"):
             return True
     return False
 
@@ -115,7 +111,7 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
         _replace_earlier(folder, facts["command"])
         content = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
         # Several nodes may share the folder: the first one writes the facts, for its user alone to
-        # read (0o600). Another one may look at them at the same time: it sees all of them, or none.
+        # read (0o600). Another one sees all of them, or none.
         if not (path / RUN_FILE).exists():
             written = path / f"{RUN_FILE}.{secrets.token_hex(4)}"
             file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -127,8 +123,8 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
 
 
 def _replace_earlier(folder: RunFolder, command: Sequence[str]) -> None:
-    """Delete the files of an earlier run, and no others that are in its folder. In a folder that
-    the user named, only if nothing was recorded, or the same command.
+    """Delete the files of an earlier run, and no others. In a folder that the user named, only if
+    nothing was recorded, or the same command.
     """
     path = folder.path
     facts = read_facts(path / RUN_FILE)
@@ -163,7 +159,7 @@ def run_command(
     """
     variables = dict(os.environ if environment is None else environment)
     variables |= orders.as_environment()
-    # When a Python starts, it imports the first sitecustomize.py on its path: that in INJECT.
+    # When a Python starts, it imports the first sitecustomize.py on its path.
     path = [str(INJECT), *filter(None, [variables.get("PYTHONPATH")])]
     variables["PYTHONPATH"] = os.pathsep.join(path)
     try:
@@ -184,8 +180,8 @@ def _signals_of(child: "subprocess.Popen[bytes]") -> Iterator[None]:
     """While a command runs, pass the signals that end or steer a process on to it."""
 
     def pass_on(number: int, _frame: object) -> None:
-        # A terminal sends what its keys mean (Ctrl-C) to all processes in its foreground, so that
-        # the command has it already, and this process must outlive it to report.
+        # A terminal sends what its keys mean (Ctrl-C) to all processes in its foreground: the
+        # command has it already, and this process must outlive it to report.
         if number not in of_keys or not _is_in_foreground():
             child.send_signal(number)
 

@@ -1,8 +1,7 @@
-"""The lines of a recording, as `recorder/` writes them.
+"""The lines of a recording, as `recorder/` writes them, and whether those of a file are such, so
+that lines that somebody edited are refused and not counted.
 
-Whatever is read of a recording is checked against them first, so that lines that somebody edited
-are refused and not counted. A key has the same short name in the file. Keys may be added without
-another format, so that an older batchstat reads the rest.
+Keys may be added without another format, so that an older batchstat reads the rest.
 """
 
 from datetime import datetime
@@ -26,11 +25,7 @@ _PART = {
     "straight": (..., bool),
     "doubt": (..., str),
 }
-"""What a forward computes, as `recorder.lines.part_of` writes it.
-
-`w` is the widths, `n` the real tokens of each sample, `y` those that carry loss: for each row a
-number, or a list of numbers where the row holds several samples.
-"""
+"""What a forward computes, as `recorder.lines.part_of` writes it."""
 _READ = {
     "parts": [_PART, ...],
     "epoch": (..., None, 0),
@@ -39,9 +34,7 @@ _READ = {
     "digests": (..., [str]),
     "one": (..., 1),
 }
-"""A batch, computed or only read: of each part its samples by their numbers or digests, and the
-numbers of its iterator, data set and loader; whether one batch of a loader has them all.
-"""
+"""A batch, computed or only read."""
 _LINES: dict[str, dict[str, Any]] = {
     "begin": {
         "format": int,
@@ -99,7 +92,6 @@ _LINES: dict[str, dict[str, Any]] = {
 }
 """What `_fits` asks of a line, by its kind."""
 _FACTS = {"id": str, "created": str, "command": (..., [str]), "python": (..., None, str)}
-"""What it asks of the facts of a run."""
 _MOST = 2**63 - 1  # of whole numbers, which become numbers of 64 bits
 _MOST_SECONDS = 1e12  # some 30,000 years
 
@@ -147,8 +139,7 @@ def _fits(kind: Any, value: Any) -> bool:
             return False
         if more == [of] and len(value) != 2:
             return False
-        # Most lists are of whole numbers, of which a run has millions: if the smallest and the
-        # largest fit, all do.
+        # A run has millions of whole numbers: if the smallest and the largest fit, all do.
         ends = (min(value), max(value)) if set(map(type, value)) == {int} else value
         return all(_fits(of, each) for each in ends)
     if kind is float:  # JSON may write 1.0 as 1
@@ -160,8 +151,8 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 def _check_read(line: dict[str, Any]) -> None:
-    """Raise ValueError unless all lists of a batch have the same rows, no row has more tokens than
-    its width, and numbers and digests, if the line has them, have one list for each part.
+    """Raise ValueError unless all lists of each part of a batch are of the same rows and samples,
+    none wider than the part, and the lists of the batch have a value for each part.
     """
     for part in line["parts"]:
         real = part.get("n")
@@ -174,12 +165,9 @@ def _check_read(line: dict[str, Any]) -> None:
         lengths, trained = nested(real or []), nested(part.get("y", []))
         if not _fits([0], [*chain.from_iterable(lengths + trained)]):
             raise ValueError("no numbers of tokens")
-        width = sum(part["w"])
-        if any(sum(row) > width for row in lengths):
+        if any(sum(row) > sum(part["w"]) for row in lengths):
             raise ValueError("more tokens than its width")
-        # Lengths and trained tokens of the same samples, where the line has both.
-        is_both = real is not None and "y" in part
-        if is_both and list(map(len, trained)) != list(map(len, lengths)):
+        if real is not None and "y" in part and [*map(len, trained)] != [*map(len, lengths)]:
             raise ValueError("trained tokens of other samples")
     sources = line.get("sources")
     if sources and any(source is not None and len(source) != 3 for source in sources):

@@ -1,9 +1,8 @@
 """The times of a recorded run as a calibration, in the form that `calibrate` measures.
 
-The times of a run include all that its steps do, so that nothing has to be known of its ranks, how
-they communicate, or what a step accumulates. Its batches were not made to be measured, though: they
-have any size, and some met a stall. So batches of about the same size are one point, whose seconds
-are a median.
+They include all that its steps do, so that nothing has to be known of its ranks, or of how they
+communicate. Its batches have any size, though, and some met a stall: batches of about the same size
+are one point, whose seconds are a median.
 """
 
 import os
@@ -29,28 +28,22 @@ from batchstat.storage.addresses import local_path
 from batchstat.words import counted
 
 _BATCHES_PER_POINT = 5  # batches of a point at least, so that a stalled one is not its median
+# The fit of a batch's time has 3 coefficients, and needs a point more; above 24 it gains nothing.
 _LEAST_POINTS, _MOST_POINTS = 4, 24
-"""The fit of a batch's time has 3 coefficients, and needs a point more; above 24 points it gains
-nothing.
-"""
+# Tokens of the largest point / tokens of the smallest. Below it the time of a token and the fixed
+# time of a batch cannot be told apart.
 _LEAST_SPREAD = 1.5
-"""Tokens of the largest point / tokens of the smallest. Below it the time of a token and the fixed
-time of a batch cannot be told apart.
-"""
+# Time of a batch of a new shape / time of one whose shape came before: below it, they are alike.
 _LEAST_SLOWDOWN = 1.1
-"""Time of a batch of a new shape / time of one whose shape came before. Below it, new shapes are
-batches like others.
-"""
 
 
 class _Timed(NamedTuple):
-    """A batch, the seconds of its forward and backward, and whether the run had no batch of its
-    rows and width before, on any of the ranks that it waits for.
-    """
+    """A batch that was computed."""
 
     shape: Shape
-    seconds: float
-    is_new: bool = False
+    seconds: float  # of its forward and backward
+    # Whether a rank that it waits for had no batch of its rows and width before.
+    is_new: bool
 
 
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
@@ -65,7 +58,7 @@ def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration
     if isinstance(calibration, Calibration):
         return calibration, None
     path: str | Path = calibration
-    # Anything else than a path or text is refused by `load_calibration`.
+    # `load_calibration` refuses anything else.
     if hasattr(path, "open") or isinstance(path, str):
         path = local_path(path)
     # Not Path.is_dir, which raises OSError for a name that is too long.
@@ -108,22 +101,19 @@ def recorded_calibration(recording: Recording) -> Calibration:
         raise InputError(f"{name} has no times: fewer than two steps were computed")
     points = _points(name, batches, median(updates))
     first = recording.ranks[0]
-    setup = Setup(model=str(first.begun["program"]) or "a command", is_recorded=True)
-    # The second value, the fit of memory, is None without the bytes of weights (`fixed`).
-    time, _ = fit_calibration(points, fixed=None)
+    time, _ = fit_calibration(points, fixed=None)  # no fit of memory without the bytes of weights
     if time.residual > MOST_NOISE:
         raise InputError(
             f"the times in {name} are ±{time.residual:.0%} from what batches of their size should "
             f"take, and {MOST_NOISE:.0%} is the most",
             "record on an idle device, or measure with batchstat calibrate",
         )
-    versions = {"torch": str(first.begun["torch"]), "python": str(first.begun["python"])}
+    versions = {name: str(first.begun[name]) for name in ("torch", "python")}
+    device = first.device or "cpu"
     return Calibration(
         created=str(recording.facts["created"]),
-        setup=setup,
-        hardware=Hardware(
-            device=first.device or "cpu", name=first.device or "cpu", memory=None, versions=versions
-        ),
+        setup=Setup(model=str(first.begun["program"]) or "a command", is_recorded=True),
+        hardware=Hardware(device=device, name=device, memory=None, versions=versions),
         points=points,
         time=time,
         memory=None,
@@ -135,37 +125,31 @@ def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list
     """Return the timed batches of all steps but the first, and the seconds of each step beyond its
     batches.
     """
-    # Of batches that ranks compute at once, only the largest counts, since the other ranks wait for
-    # it. The first step is left out, since it also allocates memory and compiles what later steps
-    # use.
+    # The first step is left out: it also allocates memory and compiles what later steps use.
     steps_of_ranks = [_computed_steps(rank) for rank in recording.ranks]
     awaited = _awaited_in_step if recording.wait == "step" else _awaited_in_turns
-    # From the end of one step to the end of the next.
-    periods = [after - before for before, after in pairwise(recording.ranks[0].step_ends)]
     batches: list[_Timed] = []
     updates: list[float] = []
-    for step, period in enumerate(periods, 1):  # the end of step 0 begins the first period
+    for step, (before, after) in enumerate(pairwise(recording.ranks[0].step_ends), 1):
         largest = awaited([steps.get(step, []) for steps in steps_of_ranks])
         batches += largest
         # A step ends on rank 0, and its batches may be of others: the difference may be below 0.
-        updates.append(max(0.0, period - sum(timed.seconds for timed in largest)))
+        updates.append(max(0.0, after - before - sum(timed.seconds for timed in largest)))
     return batches, updates
 
 
 def _awaited_in_turns(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
+    # Of batches that ranks compute at once, the others wait for the largest.
     turns = [[timed for timed in turn if timed is not None] for turn in zip_longest(*of_ranks)]
     return [max(turn, key=_size)._replace(is_new=_has_new(turn)) for turn in turns]
 
 
 def _awaited_in_step(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
-    """Return the batches of a step at whose end ranks wait for each other: those of the rank that
-    computes most. In its last batch it waits for the new shapes of others.
+    """Return the batches of the rank that computes most in a step at whose end ranks wait for each
+    other. In its last batch it waits for the new shapes of others.
     """
-
-    def work(batches: Sequence[_Timed]) -> list[int]:
-        return list(map(sum, zip(*map(_size, batches), strict=True)))
-
-    slowest = max(of_ranks, key=work)
+    sums = [[sum(sizes) for sizes in zip(*map(_size, each), strict=True)] for each in of_ranks]
+    slowest = of_ranks[sums.index(max(sums))]
     is_new = any(map(_has_new, of_ranks))
     return [*slowest[:-1], *(last._replace(is_new=is_new) for last in slowest[-1:])]
 
@@ -187,10 +171,10 @@ def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
         if not batch.unstepped and batch.began is not None and batch.ended is not None:
             (part,) = batch.parts  # batches of several forwards were refused before
             shape = Shape(part.rows, part.width, _samples_per_row(part))
-            size = (part.rows, part.width)
-            timed = _Timed(shape, batch.ended - batch.began, is_new=size not in seen)
-            seen.add(size)
+            is_new = (part.rows, part.width) not in seen
+            seen.add((part.rows, part.width))
             place = places.setdefault(batch.step, len(places))
+            timed = _Timed(shape, batch.ended - batch.began, is_new)
             steps.setdefault(place, []).append(timed)
     return steps
 
@@ -204,9 +188,7 @@ def _samples_per_row(part: ReadBatch) -> int:
 
 
 def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
-    """Group batches of about as many tokens, and return a point of the calibration for each
-    group.
-    """
+    """Return a point of the calibration for each group of batches of about as many tokens."""
     if of_new_shape := _seconds_of_new_shape(timed):
         timed = [batch for batch in timed if not batch.is_new]
     batches = sorted(timed, key=lambda batch: (batch.shape.tokens, batch.shape.width))
@@ -216,11 +198,10 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
             f"{name} has times of {counted(len(batches), 'batch', 'batches')} after its first step",
             f"record at least {_LEAST_POINTS * _BATCHES_PER_POINT}",
         )
-    # A point has the size of the largest batch of its group. The batches of a group differ in size,
-    # so their seconds are compared as a share of what their size should take by a fit of all.
+    # A point has the size of the largest batch of its group. As the others differ in size, their
+    # seconds are compared as a share of what their size should take by a fit of all.
     fitted = _fitted_seconds(batches, batches)
     ratios = _seconds(batches) / fitted
-    # Indices of the batches of each group, the largest batch last.
     groups = np.array_split(np.arange(len(batches)), n_points)
     smallest_point, largest_point = batches[groups[0][-1]].shape, batches[groups[-1][-1]].shape
     if largest_point.tokens < _LEAST_SPREAD * smallest_point.tokens:
@@ -231,7 +212,7 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
         )
     points = []
     for group in groups:
-        largest = group[-1]
+        largest = group[-1]  # by size
         seconds = float(np.median(ratios[group]) * fitted[largest])
         points.append(
             Point(

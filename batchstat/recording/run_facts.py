@@ -1,7 +1,6 @@
 """What a report says of a recorded run beside its batches."""
 
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
@@ -46,12 +45,9 @@ class RunFacts(Record, kw_only=True):
     computed_tokens: Count = told("Tokens of the forwards that were trained, padding included.")
     # Why they are in no step, in words -> batches and samples.
     unstepped: Mapping[str, tuple[int, int]] = untold()
-    # The name of the program that trained.
-    program: str = untold()
-    # Whether models were made without their weights.
-    no_weights: bool = untold()
-    # How the command was ended, where it was; empty where it ended by itself.
-    why_ended: str = untold()
+    program: str = untold()  # the name of the program that trained
+    no_weights: bool = untold()  # whether models were made without their weights
+    why_ended: str = untold()  # how the command was ended; empty where it ended by itself
 
 
 def run_facts(
@@ -63,21 +59,18 @@ def run_facts(
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     computed = [batch for batch in batches if batch.began is not None]
-    # A dry run of a Trainer has ends of steps too, but computes nothing between them: these ranks
-    # are left out. The batches that a rank computed come first.
+    # A dry run of a Trainer has ends of steps too, but may compute nothing between them. The
+    # batches that a rank computed come first.
     computing = [rank for rank in recording.ranks if rank.batches[0].began is not None]
-    # From the end of a step to the end of the next, on all ranks one after the other: nothing tells
-    # when the first step began.
+    # From the end of a step to the end of the next: nothing tells when the first step began.
     times = [after - before for rank in computing for before, after in pairwise(rank.step_ends)]
     if any(seconds < 0 for seconds in times):  # clocks of a processor and of a device that differ
         times = []
     trainer = first.trainer or {}
     stepped = [batch for batch in first.batches if not batch.unstepped]
-    batches_of_why: Counter[str] = Counter()
-    samples_of_why: Counter[str] = Counter()
+    samples_of_why: dict[str, list[int]] = {}
     for why, samples, _ in unstepped:
-        batches_of_why[why] += 1
-        samples_of_why[why] += samples
+        samples_of_why.setdefault(why, []).append(samples)
     return RunFacts(
         folder=recording.folder.as_posix(),
         # Recordings of earlier versions may hold secrets.
@@ -93,9 +86,9 @@ def run_facts(
         steps=len({batch.step for batch in stepped}),
         epochs=epochs,
         computed_steps=len({batch.step for batch in stepped if batch.began is not None}),
-        unstepped={why: (n, samples_of_why[why]) for why, n in batches_of_why.items()},
+        unstepped={why: (len(each), sum(each)) for why, each in samples_of_why.items()},
         unstepped_batches=len(unstepped),
-        unstepped_samples=samples_of_why.total(),
+        unstepped_samples=sum(samples for _, samples, _ in unstepped),
         unstepped_tokens=sum(tokens for _, _, tokens in unstepped),
         is_dry=recording.is_dry,
         no_weights=bool(facts.get("no_weights")),

@@ -5,10 +5,8 @@ from importlib.metadata import version
 from batchstat.errors import InputError
 
 LEAST = {"numpy": (2, 0), "pyarrow": (21,), "transformers": (4, 48)}
-"""The least version of each library that batchstat needs beside a trainer, as in pyproject.toml.
-
-It may be installed there without its dependencies, to leave the trainer's versions alone: then pip
-has not checked them.
+"""The least version of each library that batchstat needs beside a trainer, as in pyproject.toml: it
+may be installed there without its dependencies, which pip has then not checked.
 """
 
 
@@ -16,7 +14,6 @@ def check_versions() -> None:
     """Raise InputError if the environment of a trainer is too old."""
     for name, least in LEAST.items():
         current = version(name)
-        # As many parts of the version are compared as the least one has.
         if tuple(int(part) for part in current.split(".")[: len(least)]) < least:
             needed = ", ".join(f"{key} {'.'.join(map(str, v))}" for key, v in LEAST.items())
             raise InputError(
