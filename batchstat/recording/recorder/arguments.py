@@ -11,17 +11,13 @@ from typing import Any
 from .read_batches import ReadBatch, is_whole
 
 MOST_DEPTH = 3  # levels of mappings and sequences, one in another, that are looked into
-
 _DIGEST_BYTES = 8
-
-_WRAPPERS = {
-    "DataParallel",
-    "DeepSpeedEngine",
-    "DistributedDataParallel",
-    "FullyShardedDataParallel",
-}
-"""Classes whose forward takes any arguments, and hands them to the model in `module`."""
-
+# Classes whose forward hands all arguments to a model, and the name of that model in them.
+_INNER = dict.fromkeys(
+    ("DataParallel", "DeepSpeedEngine", "DistributedDataParallel", "FullyShardedDataParallel"),
+    "module",
+)
+_INNER["OptimizedModule"] = "_orig_mod"  # of torch.compile
 _parameter_names: dict[type, list[str]] = {}
 """Names of the arguments of the forward of each class of model, once they were looked for."""
 
@@ -36,14 +32,12 @@ def arguments_by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if not args:
         return kwargs
     inner = unwrapped(module)
-    kind = type(inner)
-    names = _parameter_names.get(kind)
-    if names is None:
+    if type(inner) not in _parameter_names:
         try:
-            names = list(inspect.signature(inner.forward).parameters)
+            _parameter_names[type(inner)] = list(inspect.signature(inner.forward).parameters)
         except (TypeError, ValueError):  # a forward without a signature, such as a compiled one
-            names = []
-        _parameter_names[kind] = names
+            _parameter_names[type(inner)] = []
+    names = _parameter_names[type(inner)]
     # More arguments than names: a forward with *args, or without a signature.
     arguments = {names[i] if i < len(names) else "?%d" % i: value for i, value in enumerate(args)}
     arguments.update(kwargs)
@@ -71,36 +65,27 @@ def forwards_around(module_class: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def unwrapped(module: Any) -> Any:
-    """Return the model inside wrappers such as DistributedDataParallel or torch.compile; a model
-    without a wrapper is returned as it is.
-    """
+    """Return the model inside wrappers such as DistributedDataParallel, or this without any."""
     return wrappers(module)[-1]
 
 
 def wrappers(module: Any) -> list[Any]:
     """Return a module, the wrapper or model inside it, and so on; last, the model."""
-    found = [module]
+    modules = [module]
     for _ in range(MOST_DEPTH):  # a compiled model may be wrapped in DistributedDataParallel too
-        kind = type(module).__name__
-        # torch.compile returns an OptimizedModule. Told by its class: a model of the user's own may
-        # have a layer by the name of `module`.
-        if kind != "OptimizedModule" and kind not in _WRAPPERS:
-            break
-        # Not getattr, which an OptimizedModule answers from the model inside.
-        inner_name = "_orig_mod" if kind == "OptimizedModule" else "module"
-        inner = module.__dict__.get("_modules", {}).get(inner_name)
+        # By its class, since a model of the user's own may have a layer called `module`; and not by
+        # getattr, which an OptimizedModule answers from the model inside.
+        name = _INNER.get(type(modules[-1]).__name__)
+        inner = modules[-1].__dict__.get("_modules", {}).get(name)
         if inner is None:
             break
-        module = inner
-        found.append(module)
-    return found
+        modules.append(inner)
+    return modules
 
 
 def ranks_meet(module: Any) -> bool:
-    """Return whether ranks wait for each other in this forward of a model, or in its backward.
-
-    With DistributedDataParallel they do outside of `no_sync`; with sharded weights or gradients
-    always. False for a model that no known wrapper spreads over ranks.
+    """Return whether ranks wait for each other in this forward of a model, or in its backward: with
+    DistributedDataParallel outside of `no_sync`, with sharded weights or gradients always.
     """
     for each in wrappers(module):
         kinds = {kind.__name__ for kind in type(each).__mro__}
@@ -118,20 +103,16 @@ def ranks_meet(module: Any) -> bool:
 
 
 def enters_graph(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a module with these arguments is where a graph begins, as a model is.
-
-    A loss or a head, which a loop may call by itself, takes what the model computed: a tensor that
-    requires a gradient.
+    """Return whether a module with these arguments is where a graph begins, as a model is. A loss
+    or a head takes what a model computed: a tensor that requires a gradient.
     """
-    # A module with such an argument is a model, even if another argument has a gradient, such as
-    # the features of a picture.
+    # A model, even if another argument has a gradient, such as the features of a picture.
     if "input_ids" in arguments or "inputs_embeds" in arguments:
         return True
     for value in arguments.values():
-        nested = value if isinstance(value, (list, tuple)) else (value,)
-        for item in nested:
-            if getattr(item, "requires_grad", False):
-                return False
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        if any(getattr(item, "requires_grad", False) for item in items):
+            return False
     return True
 
 
@@ -142,19 +123,15 @@ class WholeNumbers:
 
     def __init__(self, value: Any) -> None:
         """Look for them in an argument, a mapping of arguments, or a batch."""
-        self.tensors: list[Any] = []  # these tensors, one after the other
-        # Whether all are in the memory of the processor, where they are read at once.
-        self.are_here = True
-        # Whether any tensor has rows of numbers, as token ids have.
-        self.hold_ids = False
-        # The argument or batch with these tensors alone, in dictionaries and lists; None where it
-        # has none; each as `as_rows` returns it.
+        self.tensors: list[Any] = []
+        self.are_here = True  # whether all are in the memory of the processor
+        self.hold_ids = False  # whether any has rows of numbers, as token ids have
+        # The value with these tensors alone, as `as_rows` returns them, in dictionaries and lists;
+        # None where it has none.
         self.nested = self._collected(value, depth=0)
 
     def _collected(self, value: Any, depth: int, name: str = "") -> Any:
-        """Add the tensors of whole numbers in a value to `tensors`, and return the value with these
-        alone, as `nested` holds them; None if it has none. `name` is its own.
-        """
+        """Add the tensors in a value called `name` to `tensors`, and return it as in `nested`."""
         if hasattr(value, "is_floating_point"):  # a tensor
             rows = as_rows(value, name)
             if rows is not None:
@@ -164,17 +141,14 @@ class WholeNumbers:
             return rows
         if depth > MOST_DEPTH:
             return None
-        by_key = values_by_name(value)
-        if by_key is not None:
-            by_key = {
-                key: self._collected(item, depth + 1, str(key)) for key, item in by_key.items()
-            }
-            return {key: item for key, item in by_key.items() if item is not None} or None
-        if isinstance(value, (list, tuple)):
-            # None keeps the place of an item without whole numbers.
-            items = [self._collected(item, depth + 1) for item in value]
-            return items if any(item is not None for item in items) else None
-        return None
+        values = values_by_name(value)
+        if values is not None:
+            own = {key: self._collected(item, depth + 1, str(key)) for key, item in values.items()}
+            return {key: item for key, item in own.items() if item is not None} or None
+        # None keeps the place of an item without whole numbers.
+        is_list = isinstance(value, (list, tuple))
+        items = [self._collected(item, depth + 1) for item in value] if is_list else []
+        return items if any(item is not None for item in items) else None
 
     def converted(self, convert: Any) -> Any:
         """Return `nested` with `convert(tensor)` for each tensor."""
@@ -229,11 +203,8 @@ def converted(nested: Any, convert: Any) -> Any:
 
 
 def as_array(tensor: Any) -> Any:
-    """Return a tensor as an array of NumPy, which is several times faster to read. It shares the
-    tensor's memory.
-
-    What cannot be converted is returned as it is: an array, or a tensor where the command has not
-    imported NumPy.
+    """Return a tensor as an array of NumPy that shares its memory, several times faster to read; as
+    it is where it cannot be converted, or the command has not imported NumPy.
     """
     if "numpy" not in sys.modules or not hasattr(tensor, "numpy"):
         return tensor
@@ -244,10 +215,8 @@ def as_array(tensor: Any) -> Any:
 
 
 class Digests:
-    """Digests of samples, which tell samples apart where their numbers are not known.
-
-    They are made with a key of the run that is never written, so that nobody can find out from a
-    recording which texts were trained on.
+    """Digests of samples, which tell samples apart where their numbers are not known. The key of
+    the run is never written, so that no recording tells which texts were trained on.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -255,22 +224,18 @@ class Digests:
         self._keyed = hashlib.blake2b(key=key, digest_size=_DIGEST_BYTES)
 
     def of(self, batch: ReadBatch) -> str:
-        """Return the digests of all samples of a batch, joined in hexadecimal digits; empty where
-        it is not known which tokens are real.
-
-        A digest is that of the real tokens alone, so that padding does not change it.
+        """Return the digests of the real tokens of each sample of a batch, joined in hexadecimal
+        digits; empty where it is not known which tokens are real.
         """
         ids, real_mask = batch.ids, batch.real_mask
-        # With a decoder `real` counts its tokens too, and does not tell where the ids of a sample
-        # end.
+        # With a decoder `real` counts its tokens too.
         if ids is None or batch.real is None or batch.decoder is not None:
             return ""
         if hasattr(ids, "astype"):  # an array: the same bytes in all environments
             ids = ids.astype("<i4")
         digests = []
         for row_number, lengths in enumerate(batch.real):
-            # Once padding is taken out, the samples of a row stand one after the other at its
-            # beginning. Without a mask, padding is at the end only.
+            # Its samples one after the other: without a mask, padding is at the end only.
             row = ids[row_number] if real_mask is None else ids[row_number][real_mask[row_number]]
             stop = 0
             for length in lengths:
@@ -288,8 +253,8 @@ def split_digests(joined: str) -> list[str]:
 
 
 def fingerprint(ids: Any) -> int:
-    """Return a number that tells batches of token ids apart, within this process alone: Python's
-    `hash` differs between processes. Ids of (length, batch) have that of their rows.
+    """Return a number that tells batches of token ids apart within this process alone; ids of
+    (length, batch) have that of their rows.
     """
     rows, width = ids.shape
     if rows == width:  # the shape does not tell which of the two these are

@@ -6,24 +6,15 @@ Arrays are NumPy's or tensors of torch: what is done with them here both can do.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
-from .read_batches import (
-    IGNORED,
-    POSITIONS,
-    ReadBatch,
-    is_whole,
-    samples_of,
-    shape_of,
-    single_samples,
-)
+from .read_batches import IGNORED, POSITIONS, ReadBatch, is_whole, samples_of, shape_of
 
+# Offsets of samples, as kernels of flash attention take them; first that of transformers.
 _OFFSETS = ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens")
-"""Names of offsets of samples, as kernels of flash attention take them; the first one is that of
-transformers, of DataCollatorWithFlattening.
-"""
+# How names of masks begin that are of other tokens, or of what carries loss.
 _OTHER_MASKS = ("decoder", "special", "loss", "completion", "prompt", "assistant")
-"""How names of masks begin that are of other tokens, or of what carries loss."""
 
 
 def marks_at_ends(marks: Any) -> Any:
@@ -33,7 +24,7 @@ def marks_at_ends(marks: Any) -> Any:
     Args:
         marks: (n_rows, width) which tokens are the one that pads.
     """
-    # The product of all marks from the beginning of the row: not 0 until the first that is unset.
+    # The product of marks from the beginning of the row is not 0 until the first that is unset.
     return (marks.cumprod(1) != 0) | marks_at_right_end(marks)
 
 
@@ -71,22 +62,17 @@ def real_by(name: Any, mask: Any, ids: Any) -> Any:
     return None
 
 
-def note_real(
-    ids: Any, values: Mapping[Any, Any], batch: ReadBatch, pad_token_id: int | None
-) -> Any:
-    """Note in `batch` the real tokens of each sample, as a mask tells them; without a mask, as
-    offsets, positions or lengths do.
+def note_real(batch: ReadBatch, values: Mapping[Any, Any], pad_token_id: int | None) -> None:
+    """Note in `batch` its real tokens, as a mask tells them; without a mask, as offsets, positions
+    or lengths do.
 
     Args:
-        ids: (n_rows, width) token ids.
-        values: what belongs to these ids by name, where the mask and the like are.
-        batch: gets `real` and `padding_source`, if anything tells them.
+        batch: a batch with its token ids.
+        values: what belongs to these by name, where the mask and the like are.
         pad_token_id: the id that pads; None where it is not known.
-
-    Returns:
-        (n_rows, width) which tokens are real, by the mask; None without one.
     """
-    shape, labels = shape_of(ids), values.get("labels")
+    ids, labels = batch.ids, values.get("labels")
+    shape = shape_of(ids)
     positions: Any = values.get("position_ids")
     # A list of positions for each row; None where there are none, or of another shape.
     positions_of_rows = positions.tolist() if shape_of(positions) == shape else None
@@ -97,24 +83,27 @@ def note_real(
         real_mask = real_by(name, values[name], ids)
         if real_mask is None:
             continue
-        if pad_token_id is not None:  # LLaMA-Factory marks the padding of packed rows as real
+        if pad_token_id is not None:
             real_mask = _without_padding_at_end(ids, real_mask, labels, pad_token_id)
+        batch.real_mask = real_mask
         batch.padding_source, batch.real = str(name), samples_of(real_mask.sum(-1).tolist())
-        # Packed rows have a mask too, and their positions tell the samples. Not where a row is
-        # padded on the left: there positions count the padding as well.
+        # The positions of packed rows tell the samples. Not where a row is padded on the left:
+        # there they count the padding as well.
         begins_or_is_empty = real_mask[:, 0] | ~real_mask.any(1)
         if positions_of_rows is not None and bool(begins_or_is_empty.all()):
             _split_rows(positions_of_rows, batch)
-        return real_mask
+        return
     if _note_offsets(values, batch) or _note_positions(positions_of_rows, batch):
         # The padding at the end of a packed row looks like samples, which are deleted.
         ignored: Any = labels == IGNORED if shape_of(labels) == shape else [None] * batch.rows
         for lengths, row, without_loss in zip(batch.real or [], ids, ignored):
             padding = _count_padding_samples(lengths, row, without_loss, batch, pad_token_id)
             del lengths[len(lengths) - padding :]
-    else:
-        _note_lengths(values, shape, batch)
-    return None
+        return
+    for name, lengths in values.items():
+        if are_lengths(name, lengths, *shape):
+            batch.padding_source, batch.real = str(name), samples_of(lengths.tolist())
+            return
 
 
 def _without_padding_at_end(ids: Any, real_mask: Any, labels: Any, pad_token_id: int) -> Any:
@@ -122,13 +111,11 @@ def _without_padding_at_end(ids: Any, real_mask: Any, labels: Any, pad_token_id:
     # LLaMA-Factory marks all tokens of packed rows as real, since flash attention is then faster. A
     # single padding token at the end of a row may also be the end of a text: it is taken for
     # padding only if its label is ignored.
-    if pad_token_id not in ids[:, -1].tolist():  # as of most batches that are not packed
+    # (n_rows,) whether the last token of each row pads, and the mask calls it real.
+    ends_in_pad = (ids[:, -1] == pad_token_id) & real_mask[:, -1]
+    if not bool(ends_in_pad.any()):  # as of most batches that are not packed
         return real_mask
     is_pad = ids == pad_token_id  # (n_rows, width)
-    # (n_rows,) whether the last token of each row pads, and the mask calls it real.
-    ends_in_pad = is_pad[:, -1] & real_mask[:, -1]
-    if not bool(ends_in_pad.any()):
-        return real_mask
     is_padded = is_pad[:, -2:].sum(1) == 2  # (n_rows,) the last two tokens pad
     if shape_of(labels) == shape_of(ids):
         is_padded = is_padded | (labels[:, -1] == IGNORED)
@@ -141,10 +128,9 @@ def _note_offsets(values: Mapping[Any, Any], batch: ReadBatch) -> bool:
     `[0, 3, 8]` is samples of 3 and 5 tokens. Return whether the batch has such offsets.
     """
     for name in _OFFSETS:
-        if batch.rows == 1 and values.get(name) is not None:
-            offsets = values[name].reshape(-1).tolist()
-            if len(offsets) < 2:  # a single offset is the begin of no sample
-                continue
+        has_name = batch.rows == 1 and values.get(name) is not None
+        offsets = values[name].reshape(-1).tolist() if has_name else []
+        if len(offsets) > 1:  # a single offset is the begin of no sample
             batch.padding_source = name
             batch.real = [[stop - start for start, stop in zip(offsets, offsets[1:])]]
             return True
@@ -156,12 +142,12 @@ def _note_positions(positions: list[list[int]] | None, batch: ReadBatch) -> bool
     so that `0 1 2 0 1` is samples of 3 and 2 tokens. Return whether any row has several samples.
     """
     if positions is None or not any(row.count(0) > 1 for row in positions):
-        # One row of positions 0, 1, 2, ... may be a padding-free batch that has a single sample, or
-        # a padded row: the other batches tell which, in `settle`.
+        # One row of positions 0, 1, 2, ... may be a padding-free batch of a single sample, or a
+        # padded row: the other batches tell which, in `settle`.
         batch.is_straight = positions == [list(range(batch.width))]
         return False
     # At first a sample that fills each row, which is then split.
-    batch.padding_source, batch.real = POSITIONS, single_samples([batch.width] * batch.rows)
+    batch.padding_source, batch.real = POSITIONS, [[batch.width]] * batch.rows
     _split_rows(positions, batch)
     return True
 
@@ -172,11 +158,9 @@ def _count_padding_samples(
     """Return how many samples at the end of a packed row are no samples, but padding. `ignored` is
     which of its tokens have labels without loss; None without labels.
     """
-    # TRL gives every padding token position 0, so that each looks like a sample of one token.
-    # axolotl numbers the positions of all padding from 0, so that it looks like one longer sample.
     end = sum(lengths)
-    # axolotl's padding: the last sample, if it repeats the token that pads, or any token without
-    # loss, and is not alone in its row.
+    # axolotl numbers the positions of all padding from 0, so that it looks like one longer sample:
+    # the last, which repeats the token that pads, or any without loss, and is not alone in its row.
     if lengths[-1] > 1:
         start = end - lengths[-1]
         tokens_of_last = set(row[start:end].tolist())
@@ -184,7 +168,8 @@ def _count_padding_samples(
             ignored is not None and bool(ignored[start:end].all())
         )
         return 1 if len(lengths) > 1 and len(tokens_of_last) == 1 and pads else 0
-    # TRL's padding: the samples of one token at the end of the row, as far as they are equal.
+    # TRL gives every padding token position 0, so that each looks like a sample of one token: those
+    # at the end of the row, as far as they are equal.
     _, n_singles = last_run_of(lengths)
     # A row is not padding alone, and a sample without a token does not pad.
     if n_singles == len(lengths) or lengths[-1] == 0:
@@ -193,13 +178,6 @@ def _count_padding_samples(
     # A single token may be a text of one token, unless it is the one that pads; offsets name it.
     is_told = token == pad_token_id or (n_equal > 1 and batch.padding_source == POSITIONS)
     return n_equal if is_told else 0
-
-
-def _note_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], batch: ReadBatch) -> None:
-    for name, lengths in values.items():
-        if are_lengths(name, lengths, *shape):
-            batch.padding_source, batch.real = str(name), samples_of(lengths.tolist())
-            return
 
 
 def are_lengths(name: Any, lengths: Any, n_samples: int, most: int) -> bool:
@@ -214,8 +192,7 @@ def _split_rows(positions: list[list[int]], batch: ReadBatch) -> None:
     lengths_of_rows = []
     for lengths, row in zip(batch.real or [], positions):
         real_tokens = sum(lengths)
-        # Where each sample begins, and where the last one ends. A sample begins at place 0 whatever
-        # its position is.
+        # Where each sample begins, the first at place 0 whatever its position is; and the end.
         edges = [0, *(place for place in range(1, real_tokens) if row[place] == 0), real_tokens]
         lengths_of_rows.append([stop - start for start, stop in zip(edges, edges[1:]) if lengths])
     batch.real = lengths_of_rows
@@ -223,7 +200,5 @@ def _split_rows(positions: list[list[int]], batch: ReadBatch) -> None:
 
 def last_run_of(row: list[int]) -> tuple[int, int]:
     """Return the last number of a row, and how often it repeats there: `5 7 2 2` -> `(2, 2)`."""
-    start = len(row) - 1
-    while start and row[start - 1] == row[-1]:
-        start -= 1
-    return row[-1], len(row) - start
+    run = takewhile(lambda each: each == row[-1], reversed(row))
+    return row[-1], len([*run])

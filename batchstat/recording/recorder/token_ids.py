@@ -8,16 +8,13 @@ from typing import Any, NamedTuple
 from .arguments import MOST_DEPTH, values_by_name
 from .read_batches import is_whole, shape_of
 
+# Parts of the names of arrays that are no token ids; that are if they reach an embedding; that also
+# are where nothing else can be, such as `in_idx`; and that are likely, as `idx` of nanoGPT.
 _NEVER_IDS = ("position", "type_ids", "segment", "tags", "lang")
 _LABELS = ("label", "target")
 _SELDOM_IDS = ("mask", "len", "offset", "_index", "_idx")
-"""Parts of the names of arrays that are not token ids, of arrays that are if they reach an
-embedding, and of arrays that also are where nothing else can be, such as `in_idx`. `idx` alone is:
-nanoGPT calls its token ids so.
-"""
 _IDS = ("ids", "tok", "input", "idx", "text", "word", "src", "source")
-_DECODERS = ("tgt", "trg", "target", "dec")
-"""Parts of the names of token ids, and how names of those that a decoder is given begin."""
+_DECODERS = ("tgt", "trg", "target", "dec")  # how names of token ids of a decoder begin
 _MOST_TRIES = 8  # forwards of a model of recurrent or attention layers that are looked into
 
 
@@ -35,36 +32,31 @@ def sets_of_ids(batch: Any, inside: Inside, depth: int = 0) -> list[IdsSet]:
     if is_ids(batch):  # token ids alone, without a mask, labels or a name
         return [IdsSet(batch, {})]
     values = _values_by_key(batch)
-    if values is None or depth > MOST_DEPTH:
+    if depth > MOST_DEPTH:
         return []
     names, doubt = _names_of_ids(values, inside)
     if names:
         sets = [IdsSet(values[name], _own_values(values, name, names)) for name in names]
         if doubt:
             return [sets[0]._replace(doubt=doubt)]
-        is_decoder = [*map(_is_decoder, names)] == [False, True] or (
-            len(names) == 2 and inside.has_decoder
-        )
-        sets[-1] = sets[-1]._replace(is_decoder=is_decoder)
+        has_decoder = _are_of_decoder(names) or (len(names) == 2 and inside.has_decoder)
+        sets[-1] = sets[-1]._replace(is_decoder=has_decoder)
         return sets
     # No token ids at this level: those nested in the batch, as in the net_input of fairseq.
-    inner_sets = []
-    for value in values.values():
-        if isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and not is_ids(value)):
-            inner_sets += sets_of_ids(value, inside, depth + 1)
-    return inner_sets
+    inner = [each for each in values.values() if isinstance(each, (Mapping, list, tuple))]
+    return [ids_set for each in inner for ids_set in sets_of_ids(each, inside, depth + 1)]
 
 
 def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any], str]:
     """Return the names of token ids, those of a decoder last; and why they may be none, or ""."""
     names = [name for name, value in values.items() if is_ids(value)]
-    named = [name for name in names if str(name).endswith("input_ids") and not _is_decoder(name)]
-    # A plain input_ids is the only set. Without it each is one, as chosen_input_ids and
-    # rejected_input_ids of a DPO loader are.
-    if "input_ids" in named:
-        # With labels, decoder_input_ids of transformers are these moved by one.
+    # A plain input_ids is the only set. With labels, decoder_input_ids of transformers are these
+    # moved by one.
+    if "input_ids" in names:
         has_both = "decoder_input_ids" in names and "labels" not in values
         return ["input_ids", "decoder_input_ids"][: 1 + has_both], ""
+    # Without it each is one, as chosen_input_ids and rejected_input_ids of a DPO loader are.
+    named = [name for name in names if str(name).endswith("input_ids") and not _is_decoder(name)]
     if named:
         return named, ""
     names = [name for name in names if not _has_part(name, _NEVER_IDS)]
@@ -82,7 +74,7 @@ def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any],
         first, names = names[:1], names[1:]
         names = first + [n for n in names if not _are_labels(values[n], values[first[0]])]
     names.sort(key=_is_decoder)
-    if len(names) < 2 or [*map(_is_decoder, names)] == [False, True]:
+    if len(names) < 2 or _are_of_decoder(names):
         return names, ""
     if seen:
         # Of other shapes, or in one embedding, they are several texts, such as a question and its
@@ -104,6 +96,10 @@ def _has_part(name: Any, parts: tuple[str, ...]) -> bool:
 
 def _is_decoder(name: Any) -> bool:
     return str(name).startswith(_DECODERS)
+
+
+def _are_of_decoder(names: list[Any]) -> bool:
+    return [*map(_is_decoder, names)] == [False, True]
 
 
 def _is_binary(array: Any) -> bool:
@@ -140,17 +136,15 @@ def _prefix_of(name: Any, names: list[Any]) -> str:
     return str(name).split("_")[0] + "_" if len(names) > 1 else ""
 
 
-def _values_by_key(batch: Any) -> Mapping[Any, Any] | None:
-    """Return the values of a batch by their names, or by their places in a sequence; None if it has
-    neither.
-    """
+def _values_by_key(batch: Any) -> Mapping[Any, Any]:
+    """Return the values of a batch, if it has any, by their names or places in a sequence."""
     by_name = values_by_name(batch)
     if by_name is not None:
         return by_name
     if isinstance(batch, (list, tuple)):
         return dict(enumerate(batch))
     # An object of the user's own, such as a Batch with attributes; an array has a shape.
-    return vars(batch) if hasattr(batch, "__dict__") and not hasattr(batch, "shape") else None
+    return vars(batch) if hasattr(batch, "__dict__") and not hasattr(batch, "shape") else {}
 
 
 def is_ids(value: Any) -> bool:
@@ -160,24 +154,17 @@ def is_ids(value: Any) -> bool:
 
 
 class Inside:
-    """What the modules inside a model are given in its first forwards.
-
-    Attributes:
-        reached: names of the arguments that reach an embedding, and which one.
-        has_looked: whether an embedding was seen that takes token ids.
-        columns: whether samples are the columns of the token ids; None where no module shows it.
-        takes_columns: whether a module takes (length, batch), such as nn.LSTM by default.
-        is_doubtful: whether some modules take rows and some columns for samples.
-        has_decoder: whether a module is called a decoder.
-    """
+    """What the modules inside a model are given in its first forwards."""
 
     def __init__(self, modules: list[Any]) -> None:
         """Take the modules of a model."""
-        self.reached: dict[Any, int] = {}
-        self.has_looked = False
+        self.reached: dict[Any, int] = {}  # argument that reaches an embedding -> which embedding
+        self.has_looked = False  # whether an embedding was seen that takes token ids
+        # Whether samples are the columns of the token ids; None where no module shows it.
         self.columns: bool | None = None
+        # Whether a module takes (length, batch), such as nn.LSTM by default.
         self.takes_columns = any(getattr(each, "batch_first", None) is False for each in modules)
-        self.is_doubtful = False
+        self.is_doubtful = False  # whether modules differ in whether samples are columns
         kinds = {type(each).__name__ for each in modules}
         self.has_decoder = "Transformer" in kinds or any("Decoder" in kind for kind in kinds)
         # Compiled code is not looked into: it would be compiled again, once this is over.
@@ -221,11 +208,9 @@ class Inside:
         elif isinstance(getattr(module, "batch_first", None), bool) and value.dim() == 3:
             first, second = tuple(value.shape[:2])
             if (first, second) in sizes or (second, first) in sizes:
-                # A square that was turned has the strides of what it was.
-                is_square = first == second
-                is_same = (
-                    value.stride(0) >= value.stride(1) if is_square else (first, second) in sizes
-                )
+                is_same = (first, second) in sizes
+                if first == second:  # a square that was turned has the strides of what it was
+                    is_same = value.stride(0) >= value.stride(1)
                 self._note_columns(is_same != module.batch_first)
 
     def _note_columns(self, columns: bool) -> None:
@@ -246,7 +231,7 @@ class Inside:
 
 
 def _ids_by_name(nested: Any) -> Iterator[tuple[Any, Any]]:
-    for name, value in (_values_by_key(nested) or {}).items():
+    for name, value in _values_by_key(nested).items():
         if is_ids(value):
             yield name, value
         elif isinstance(value, (dict, list)):
