@@ -70,13 +70,11 @@ _VALUE = re.compile(
     re.DOTALL,
 )
 _ADDRESS = re.compile(r"[A-Za-z][\w+.\-]+:/+[^\s'\"<>]*")
-# Schemes under which `?`, `#` and `;` may stand in patterns and in names of files.
-_OF_OBJECTS = frozenset(
-    ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs", "hf", "memory", "oss")
-)
 # A container before its host, which holds no secret, and schemes where others have a user there.
 _CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
 _WITH_CONTAINERS = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
+# Schemes under which `?`, `#` and `;` may stand in patterns and in names of files.
+_OF_OBJECTS = _WITH_CONTAINERS | {"s3", "s3a", "gs", "gcs", "adl", "hf", "memory", "oss"}
 # What ends a name. Under `_OF_OBJECTS` it does so only before a parameter, or before the `…` of a
 # shown address.
 _AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
@@ -85,10 +83,9 @@ _SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")
 
 
 def shown_address(address: str) -> str:
-    """Return an address without what may be a secret: its user, query and fragment become `…`, as
-    in `s3://…@host/corpus.txt?…`. `file://` is a path, and stays as it is.
-
-    A query keeps what says which content is meant: `versionId`, `revision` and `format`.
+    """Return an address, but not a `file://`, without what may be a secret: its user, query and
+    fragment become `…`, as in `s3://…@host/corpus.txt?…`. A query keeps what says which content is
+    meant: `versionId`, `revision` and `format`.
     """
     # fsspec chains addresses by `::`, as in zip://a.txt::https://host/b.zip.
     first, *chained = address.split("::")
@@ -116,8 +113,7 @@ def named_part(address: str) -> str:
 
 def has_cut_user(address: str) -> bool:
     """Return whether a `/`, `?` or `#` in a user or password cuts an address before its host."""
-    rest = _split_scheme(address)[2]
-    return "@" in rest and _is_cut_user(_user_and_host(rest))
+    return _is_cut_user(_split_scheme(address)[2])
 
 
 def possible_secrets(address: str) -> set[str]:
@@ -174,13 +170,14 @@ def _user_in(rest: str) -> str | None:
     user_and_host = _user_and_host(rest)
     # As of `user:p@ss/word@host`; or of `user:pa/ss@host`, where `user:pa` is no host with a port.
     has_password = ":" in user_and_host.partition("@")[0] and "@" in user_and_host
-    is_unescaped = has_password or _is_cut_user(user_and_host)
+    is_unescaped = has_password or _is_cut_user(rest)
     user, at, _ = (rest if is_unescaped else user_and_host).rpartition("@")
     return user if at else None
 
 
-def _is_cut_user(user_and_host: str) -> bool:
-    return re.fullmatch(r"([^:\[\]]*|\[.*\])(:\d+)?", user_and_host.rpartition("@")[2]) is None
+def _is_cut_user(rest: str) -> bool:
+    host = _user_and_host(rest).rpartition("@")[2]
+    return "@" in rest and re.fullmatch(r"([^:\[\]]*|\[.*\])(:\d+)?", host) is None
 
 
 def without_secrets(text: str) -> str:

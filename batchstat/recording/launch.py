@@ -1,7 +1,7 @@
 """Starts a command whose processes record what they train on, and waits for its end.
 
-The command runs as it would without batchstat: its output, signals and exit code are its own. Only
-PYTHONPATH is longer, so that each Python that it starts loads `recorder/inject/sitecustomize.py`.
+Its output, signals and exit code are its own. Only PYTHONPATH is longer, so that each Python in it
+loads `recorder/inject/sitecustomize.py`.
 """
 
 import json
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -31,8 +31,8 @@ from batchstat.storage.result_files import PREFLIGHT_FILE
 
 INJECT = Path(__file__).parent / "recorder" / "inject"
 """Folder that comes first on the path of every Python that the command starts."""
+# Flags by which launchers take a number of nodes.
 _NODES = ("--nnodes", "--nnode", "--num_machines", "--num-machines", "--num_nodes", "--num-nodes")
-"""Flags by which launchers take a number of nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +92,8 @@ def _has_several_nodes(words: Sequence[str]) -> bool:
     """Return whether a launcher's flag in a command asks for several nodes, as --nnodes=2 does."""
     for word, next_word in pairwise([*words, ""]):
         flag, _, value = word.partition("=")
-        value = value or next_word
         # torchrun takes a range of nodes, too, as in --nnodes 1:4.
-        if flag in _NODES and value not in ("", "1"):
+        if flag in _NODES and (value or next_word) not in ("", "1"):
             return True
     return False
 
@@ -165,20 +164,16 @@ def run_command(
     try:
         child = subprocess.Popen(command, env=variables)
     except OSError as error:
-        raise InputError(
-            f"cannot start {shlex.join(hidden_in(command))}: {error.strerror}"
-        ) from None
+        shown = shlex.join(hidden_in(command))
+        raise InputError(f"cannot start {shown}: {error.strerror}") from None
     # Python lets the main thread alone handle signals.
-    if threading.current_thread() is not threading.main_thread():
-        return child.wait()
-    with _signals_of(child):
+    is_main = threading.current_thread() is threading.main_thread()
+    with _signals_of(child) if is_main else nullcontext():
         return child.wait()
 
 
 @contextmanager
 def _signals_of(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """While a command runs, pass the signals that end or steer a process on to it."""
-
     def pass_on(number: int, _frame: object) -> None:
         # A terminal sends what its keys mean (Ctrl-C) to all processes in its foreground: the
         # command has it already, and this process must outlive it to report.

@@ -37,21 +37,15 @@ _READ = {
 """A batch, computed or only read."""
 _LINES: dict[str, dict[str, Any]] = {
     "begin": {
+        **dict.fromkeys(("id", "program", "python", "torch"), str),
         "format": int,
-        "id": str,
         "rank": 0,
         "world_size": 1,
-        "program": str,
-        "python": str,
-        "torch": str,
         "at": float,
     },
     "trainer": {
-        "kind": str,
-        "version": str,
-        "framework": str,
+        **dict.fromkeys(("kind", "version", "framework", "arguments_class"), str),
         "arguments": dict,
-        "arguments_class": str,
         "world_size": 1,
         "own_loss": [str],
         "samples_by_arguments": bool,
@@ -121,10 +115,10 @@ def check_lines(lines: list[dict[str, Any]]) -> None:
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    """Return whether a value of JSON is of a kind: a type, or None; a number, for a whole number
-    that is not smaller; a tuple, for any of its kinds; a dictionary, for an object with these keys,
-    of which those with `...` among their kinds may be missing; `[kind]` for a list, `[kind, ...]`
-    for one that is not empty, `[kind, kind]` for one of two.
+    """Return whether a value of JSON is of a kind: a type, or None; a whole number, for one that is
+    not smaller; a tuple, for any of its kinds; a dictionary, for an object with these keys, which
+    may lack those of kind `...`; `[kind]` for a list, `[kind, ...]` for one that is not empty,
+    `[kind, kind]` for one of two.
     """
     if isinstance(kind, tuple):
         return any(_fits(each, value) for each in kind)

@@ -122,16 +122,14 @@ def recorded_calibration(recording: Recording) -> Calibration:
 
 
 def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list[float]]:
-    """Return the timed batches of all steps but the first, and the seconds of each step beyond its
-    batches.
-    """
+    """Return the batches of all steps but the first, and the seconds of each beyond its batches."""
     # The first step is left out: it also allocates memory and compiles what later steps use.
     steps_of_ranks = [_computed_steps(rank) for rank in recording.ranks]
     awaited = _awaited_in_step if recording.wait == "step" else _awaited_in_turns
     batches: list[_Timed] = []
     updates: list[float] = []
     for step, (before, after) in enumerate(pairwise(recording.ranks[0].step_ends), 1):
-        largest = awaited([steps.get(step, []) for steps in steps_of_ranks])
+        largest = awaited([s[step] if step < len(s) else [] for s in steps_of_ranks])
         batches += largest
         # A step ends on rank 0, and its batches may be of others: the difference may be below 0.
         updates.append(max(0.0, after - before - sum(timed.seconds for timed in largest)))
@@ -162,10 +160,9 @@ def _has_new(batches: Sequence[_Timed]) -> bool:
     return any(timed.is_new for timed in batches)
 
 
-def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
-    """Return the timed batches of each step that was made, in their sequence from 0."""
+def _computed_steps(rank: RecordedRank) -> list[list[_Timed]]:
+    """Return the timed batches of each step that was made."""
     steps: dict[int, list[_Timed]] = {}
-    places: dict[int, int] = {}  # number of a step -> its place
     seen: set[tuple[int, int]] = set()
     for batch in rank.batches:
         if not batch.unstepped and batch.began is not None and batch.ended is not None:
@@ -173,10 +170,9 @@ def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
             shape = Shape(part.rows, part.width, _samples_per_row(part))
             is_new = (part.rows, part.width) not in seen
             seen.add((part.rows, part.width))
-            place = places.setdefault(batch.step, len(places))
             timed = _Timed(shape, batch.ended - batch.began, is_new)
-            steps.setdefault(place, []).append(timed)
-    return steps
+            steps.setdefault(batch.step, []).append(timed)
+    return list(steps.values())
 
 
 def _samples_per_row(part: ReadBatch) -> int:
@@ -228,9 +224,7 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
 
 
 def _seconds_of_new_shape(timed: Sequence[_Timed]) -> float:
-    """Return what a batch of a new shape takes beyond one whose shape came before; 0 where that
-    cannot be told, or is little.
-    """
+    """Return what a batch of a new shape takes beyond others; 0 where that is unknown or little."""
     # An H200 takes 0.1 s more for each new shape: of short batches, most of their time.
     new = [batch for batch in timed if batch.is_new]
     seen = [batch for batch in timed if not batch.is_new]

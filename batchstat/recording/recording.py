@@ -133,10 +133,8 @@ class Recording:
 
 
 def read_facts(file: Path) -> dict[str, Any] | None:
-    """Return the facts in the file of a run; None if they are not those of a run, or it is not a
-    regular file: reading a pipe would never end.
-    """
-    try:
+    """Return the facts in the file of a run; None if it is no such file."""
+    try:  # reading a pipe would never end
         facts = json.loads(file.read_bytes()) if file.is_file() else None
         return facts if are_facts(facts) else None
     except (OSError, ValueError, RecursionError):
@@ -159,7 +157,7 @@ def read_recording(folder: Path) -> Recording:
     """Return what the processes of a run have written, also while it runs.
 
     Raises:
-        InputError: no run in this folder, one of another format, or ranks that differ.
+        InputError: no run in this folder, or lines of another format or edited.
     """
     facts = read_facts(folder / RUN_FILE)
     if facts is None:
@@ -169,7 +167,7 @@ def read_recording(folder: Path) -> Recording:
     ranks = [rank for rank in map(_read_rank, files_of(folder)) if rank is not None]
     ranks_of_run = [rank for rank in ranks if rank.begun["id"] == facts["id"]]
     trainings = _trainings(ranks_of_run)
-    # A command may train several models: the one with the most batches is described.
+    # A command may start several trainings: the one with the most batches is described.
     longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
     file = folder / PROCESSES
     texts = file.read_bytes().split(b"\n") if file.is_file() else []
@@ -266,8 +264,7 @@ def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
     many trainings follow: each `train()` of a script writes a line of its Trainer as it begins.
     """
     starts = [place for place, line in enumerate(lines) if line["k"] == "trainer"]
-    # For each training with a batch, the place behind its last line.
-    stops = [
+    stops = [  # of each training with a batch, the place behind its last line
         stop
         for start, stop in pairwise([*starts, len(lines)])
         if any(line["k"] == "batch" for line in lines[start:stop])
@@ -275,7 +272,7 @@ def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
     if len(stops) < 2:
         return lines, 0
     end = [line for line in lines[stops[0] :] if line["k"] == "end"]
-    return lines[: stops[0]] + end, len(stops) - 1
+    return [*lines[: stops[0]], *end], len(stops) - 1
 
 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
@@ -316,9 +313,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
 
 
 def _steps(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
-    """Yield, for each computed batch, the number of its step, and why that was not made, in words:
-    its gradients were cleared, or the command ended before.
-    """
+    """Yield the number of the step of each computed batch, and why that was not made, in words."""
     # Where an optimizer steps later, no earlier zero_grad was the end of a step.
     has_optimizer = any(line.get("by", "zero_grad") != "zero_grad" for line in lines)
     # The batches since the last step, cut where gradients were cleared.
@@ -331,8 +326,8 @@ def _steps(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
         ):
             groups.append([])
         elif line["k"] == "step":
-            # A loop has kept what it cleared where no batch comes after it, as of each sample to
-            # clip, or where it then computes the same samples again, as SAM does.
+            # Stepped, too, is what was cleared before no other batch, as of each sample to clip, or
+            # before the same samples again, as SAM does.
             first = len(groups) - 1 if groups[-1] else 0
             while first and _is_again(groups[first - 1], groups[first]):
                 first -= 1
@@ -345,9 +340,7 @@ def _steps(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
 
 
 def _is_again(batches: list[dict[str, Any]], later: list[dict[str, Any]]) -> bool:
-    """Return whether later batches begin with the same samples, computed again: a loader's batch
-    then has no sample numbers any more.
-    """
+    """Return whether later batches begin with the same samples, which then have no numbers."""
     return len(batches) <= len(later) and all(
         one["parts"] == other["parts"]
         and "numbers" not in other
@@ -357,9 +350,7 @@ def _is_again(batches: list[dict[str, Any]], later: list[dict[str, Any]]) -> boo
 
 
 def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
-    """Group the processes of a run by the training that they are ranks of: a command may start
-    several trainings.
-    """
+    """Group the processes of a run by the training that they are ranks of."""
     # The second process of a rank, in the sequence of their beginnings, is of the second training
     # of its world size.
     n_before: Counter[tuple[int, int]] = Counter()

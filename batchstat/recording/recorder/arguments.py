@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from .read_batches import ReadBatch, is_whole
@@ -38,16 +39,14 @@ def arguments_by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         except (TypeError, ValueError):  # a forward without a signature, such as a compiled one
             _parameter_names[type(inner)] = []
     names = _parameter_names[type(inner)]
-    # More arguments than names: a forward with *args, or without a signature.
+    # A forward with *args, or without a signature, has more arguments than names.
     arguments = {names[i] if i < len(names) else "?%d" % i: value for i, value in enumerate(args)}
     arguments.update(kwargs)
     return arguments
 
 
 def forwards_around(module_class: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield the modules whose `forward` is running, the innermost first, each with its arguments by
-    name.
-    """
+    """Yield each module whose `forward` is running, the innermost first, and its arguments."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -161,8 +160,8 @@ class WholeNumbers:
 
 
 def as_rows(array: Any, name: str) -> Any:
-    """Return an array called `name` as rows of numbers; None where it is not of whole numbers, nor
-    a mask. Rows that were tokenized one by one, of (batch, 1, width), become (batch, width).
+    """Return an array called `name`, of whole numbers or a mask, as rows; None for any other.
+    Rows that were tokenized one by one, of (batch, 1, width), become (batch, width).
     """
     kind = str(array.dtype)
     is_float = "float" in kind
@@ -175,8 +174,8 @@ def as_rows(array: Any, name: str) -> Any:
         array = array.reshape(array.shape[0], array.shape[-1])
     if not is_float:
         return array
-    # A mask that is added to scores has 0 for what is real, and less for padding; a padding mask
-    # likewise, or 1 for padding. Others have 1 for what is real.
+    # A mask that is added to scores has 0 for what is real, and less for padding; a padding mask 0
+    # for what is real, too; others 1.
     return array != 0 if "padding" in name else array == array.max()
 
 
@@ -192,9 +191,7 @@ def values_by_name(value: Any) -> Mapping[Any, Any] | None:
 
 
 def converted(nested: Any, convert: Any) -> Any:
-    """Return nested dictionaries and lists with `convert(tensor)` for each tensor in them; None
-    stays None.
-    """
+    """Return nested dictionaries and lists with `convert(tensor)` for each tensor in them."""
     if isinstance(nested, dict):
         return {key: converted(item, convert) for key, item in nested.items()}
     if isinstance(nested, list):
@@ -237,11 +234,9 @@ class Digests:
         for row_number, lengths in enumerate(batch.real):
             # Its samples one after the other: without a mask, padding is at the end only.
             row = ids[row_number] if real_mask is None else ids[row_number][real_mask[row_number]]
-            stop = 0
-            for length in lengths:
-                start, stop = stop, stop + length
+            for stop, length in zip(accumulate(lengths), lengths):
                 digest = self._keyed.copy()  # a third faster than to begin with the key
-                digest.update(_bytes_of(row[start:stop]))
+                digest.update(_bytes_of(row[stop - length : stop]))
                 digests.append(digest.digest())
         return b"".join(digests).hex()
 

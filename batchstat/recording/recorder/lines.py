@@ -9,7 +9,7 @@ from typing import Any
 
 from .read_batches import ReadBatch
 
-_ATTRIBUTES = {
+_ATTRIBUTES = {  # the attribute of a `ReadBatch` that each key has the value of
     "by": "padding_source",
     "loss": "loss",
     "decoder": "decoder",
@@ -19,15 +19,13 @@ _ATTRIBUTES = {
     "doubt": "doubt",
     "straight": "is_straight",
 }
-"""Of the keys whose values are those of a `ReadBatch` as they are."""
 
 
 def part_of(batch: ReadBatch) -> dict[str, Any]:
     """Return what a forward computes as a part of a line; `read_of` is the inverse.
 
-    `w` is the widths, `n` the real tokens of each sample, `y` those that carry loss. Where padding
-    is not known, `rows` is the number of rows, and `ends` the last token of each row with how often
-    it repeats there.
+    `w` is the widths, `n` the real tokens of each sample, `y` those that carry loss; where padding
+    is not known, `rows` and `ends` are those of the batch.
     """
     part: dict[str, Any] = {"w": list(batch.widths), "by": batch.padding_source, "loss": batch.loss}
     if batch.real is not None:

@@ -20,9 +20,6 @@ _OTHER_MASKS = ("decoder", "special", "loss", "completion", "prompt", "assistant
 def marks_at_ends(marks: Any) -> Any:
     """Return (n_rows, width) the marks in an unbroken run from the beginning or to the end of their
     row: `1 0 1 0 1 1` -> `1 0 0 0 1 1`. So padding is told from the same token inside a text.
-
-    Args:
-        marks: (n_rows, width) which tokens are the one that pads.
     """
     # The product of marks from the beginning of the row is not 0 until the first that is unset.
     return (marks.cumprod(1) != 0) | marks_at_right_end(marks)
@@ -30,12 +27,8 @@ def marks_at_ends(marks: Any) -> Any:
 
 def marks_at_right_end(marks: Any) -> Any:
     """Return (n_rows, width) the marks in an unbroken run to the end of their row."""
-    return _flipped(_flipped(marks).cumprod(1) != 0)
-
-
-def _flipped(marks: Any) -> Any:
-    # A tensor of torch takes no negative steps; an array of NumPy has no method `flip`.
-    return marks.flip(1) if hasattr(marks, "flip") else marks[:, ::-1]
+    n_unset = (~marks).cumsum(1)  # up to each place
+    return marks & (n_unset == n_unset[:, -1:])
 
 
 def real_by(name: Any, mask: Any, ids: Any) -> Any:
@@ -50,8 +43,8 @@ def real_by(name: Any, mask: Any, ids: Any) -> Any:
         return mask != 0
     if "padding_mask" in str(name):
         return mask == 0
-    # Others, such as `mask` or `src_pad_mask`, may mark either, or no padding, as a mask of what is
-    # predicted: padding is one token, at the ends of rows.
+    # Others, as `mask` or `src_pad_mask`, may mark either, or what is predicted: padding is one
+    # token, at the ends of rows.
     if str(name).startswith(_OTHER_MASKS) or not bool(((mask == 0) | (mask == 1)).all()):
         return None
     for mark in (1, 0) if "pad" in str(name) else (0, 1):
@@ -63,19 +56,13 @@ def real_by(name: Any, mask: Any, ids: Any) -> Any:
 
 
 def note_real(batch: ReadBatch, values: Mapping[Any, Any], pad_token_id: int | None) -> None:
-    """Note in `batch` its real tokens, as a mask tells them; without a mask, as offsets, positions
-    or lengths do.
-
-    Args:
-        batch: a batch with its token ids.
-        values: what belongs to these by name, where the mask and the like are.
-        pad_token_id: the id that pads; None where it is not known.
+    """Note in `batch` its real tokens by what belongs to its token ids: a mask, or else offsets,
+    positions or lengths. `pad_token_id` is the id that pads, if it is known.
     """
     ids, labels = batch.ids, values.get("labels")
-    shape = shape_of(ids)
-    positions: Any = values.get("position_ids")
+    shape, positions = shape_of(ids), values.get("position_ids")
     # A list of positions for each row; None where there are none, or of another shape.
-    positions_of_rows = positions.tolist() if shape_of(positions) == shape else None
+    positions_of_rows = values[POSITIONS].tolist() if shape_of(positions) == shape else None
     # First the masks whose names say what they mark.
     for name in sorted(
         values, key=lambda name: (name != "attention_mask", "padding" not in str(name))
@@ -138,12 +125,11 @@ def _note_offsets(values: Mapping[Any, Any], batch: ReadBatch) -> bool:
 
 
 def _note_positions(positions: list[list[int]] | None, batch: ReadBatch) -> bool:
-    """Note the samples of packed rows by the position of each token: a sample begins at position 0,
-    so that `0 1 2 0 1` is samples of 3 and 2 tokens. Return whether any row has several samples.
+    """Note the samples of packed rows, which begin at position 0: `0 1 2 0 1` is samples of 3 and 2
+    tokens. Return whether any row has several.
     """
     if positions is None or not any(row.count(0) > 1 for row in positions):
-        # One row of positions 0, 1, 2, ... may be a padding-free batch of a single sample, or a
-        # padded row: the other batches tell which, in `settle`.
+        # Of a padding-free batch of a single sample, or of a padded row: `settle` knows.
         batch.is_straight = positions == [list(range(batch.width))]
         return False
     # At first a sample that fills each row, which is then split.

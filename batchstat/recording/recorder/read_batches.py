@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 IGNORED = -100  # the label of a token without loss, in torch and transformers
-
 NOTHING = "nothing"  # what is said of token ids without any mask
-
 POSITIONS = "position_ids"  # what says which tokens are real where samples begin again in a row
 
 
@@ -17,36 +15,30 @@ class ReadBatch:
     """One forward pass."""
 
     rows: int
-    # Tokens to which every row is padded; of an encoder and a decoder, both together.
-    width: int
-    # (width,), or the widths of encoder and decoder.
-    widths: tuple[int, ...] = ()
-    # For each row, the number of real tokens of each of its samples; None where nothing says which
-    # tokens are padding.
+    width: int  # tokens to which every row is padded; of an encoder and a decoder, both together
+    widths: tuple[int, ...] = ()  # (width,), or the widths of encoder and decoder
+    # For each row, the number of real tokens of each of its samples, and of those that carry loss;
+    # None where that is not known.
     real: list[list[int]] | None = None
-    # For each row, the number of tokens of each of its samples that carry loss; None where that is
-    # not known.
     trained: list[list[int]] | None = None
     # Where the label of a token stands: "shifted", at the token, so that the model moves labels by
     # one; "as they are", where it is predicted; "of rows", where each row has one label or output,
     # as of a classifier; or "unknown".
     loss: str = "unknown"
-    # The labels of each row that are not ignored, and of these the ones that are no padding either.
-    # Empty without labels of tokens; the latter also where all of them are no padding.
+    # The number of labels of each row that are not ignored, and of these that are no padding.
+    # Empty without labels of tokens; the latter also where none of these is padding.
     labelled: list[int] = field(default_factory=list)
     labelled_real: list[int] = field(default_factory=list)
     # The number of real tokens of each row in a decoder; None without one.
     decoder: list[int] | None = None
     padding_source: str = NOTHING  # what tells padding from text, such as "attention_mask"
     is_straight: bool = False  # whether it is one row with positions 0, 1, 2 and so on
-    # (the last token, how often it repeats at the end) of each row; only where nothing says which
-    # tokens are padding.
+    # (the last token, how often it repeats at the end) of each row; only where `real` is not known.
     ends: list[tuple[int, int]] = field(default_factory=list)
     trained_padding: int = 0  # number of tokens that are padding and carry loss
     doubt: str = ""  # why it is not known what it computes; empty where that is known
     ids: Any = None  # the token ids; None where several sets of them are one batch
-    # Which of the ids are real, an array of their shape; None where the real tokens of a row are
-    # its first ones, or are not known.
+    # (n_rows, width) which of the ids are real; None where those are the first ones, or not known.
     real_mask: Any = None
 
     def __post_init__(self) -> None:

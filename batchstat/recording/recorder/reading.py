@@ -1,7 +1,4 @@
-"""What a collated batch computes: its rows, its width, and what of each row is real and trained.
-
-A batch is made of torch tensors, NumPy arrays or lists, which are read by what they have in common.
-"""
+"""What a collated batch computes: its rows, its width, and what of each row is real and trained."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ def token_ids(batch: Any) -> Any:
 
 def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
     """Note in each batch what only all batches of its loader together tell: whether positions mark
-    samples, which token pads, and whether there is a decoder, if that is not known.
+    samples, which token pads, and whether there is a decoder where `has_decoder` is false.
     """
     batches = list(batches)
     packs_rows = any(batch.padding_source == POSITIONS for batch in batches)
@@ -125,7 +122,7 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
     source = f"{GUESS}: token {token}, in which {n_padded} of {len(ends)} rows end"
     for batch in unknown:
         batch.padding_source = source
-        # Of the rows of the ids; then, of a decoder that has ids of its own, of the rows of these.
+        # Of each row; then, of a decoder that has ids of its own, of each row of these.
         lengths = [
             batch.widths[place // batch.rows] - (count if last == token else 0)
             for place, (last, count) in enumerate(batch.ends)
@@ -136,7 +133,6 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
             _add_decoder(batch, batch.decoder)
 
 
-# --- one set of token ids -------------------------------------------------------------------------
 def _read_ids(
     ids_set: IdsSet, pad_token_id: int | None, has_decoder: bool | None, inside: Inside
 ) -> ReadBatch:
@@ -153,7 +149,7 @@ def _read_ids(
             for name, value in values.items()
         }
         ids = ids.T
-    batch = ReadBatch(*shape_of(ids))
+    batch = ReadBatch(*ids.shape)
     batch.ids, batch.doubt = ids, ids_set.doubt
     if len(told) > 1 or inside.is_doubtful:
         batch.doubt = _BOTH_WAYS
@@ -203,16 +199,10 @@ def _widened_to_left(labels: Any, ids: Any) -> Any:
     return wide
 
 
-# --- what is trained -----------------------------------------------------------------------------
 def _note_labels(
-    batch: ReadBatch,
-    values: Mapping[Any, Any],
-    has_decoder: bool | None,
-    pad_token_id: int | None,
+    batch: ReadBatch, values: Mapping[Any, Any], has_decoder: bool | None, pad_token_id: int | None
 ) -> None:
-    """Note in `batch` which tokens carry loss, and the decoder that computes the labels if they are
-    not those of the ids.
-    """
+    """Note in `batch` which tokens carry loss, and the decoder whose labels they are, if any."""
     labels: Any = values.get("labels")
     # DPOTrainer and the like of TRL make labels of this mask where they compute the loss.
     if labels is None and shape_of(values.get("completion_mask")) == shape_of(batch.ids):
@@ -261,19 +251,18 @@ def _note_trained(has_loss: Any, batch: ReadBatch) -> None:
         batch.trained = []
         for lengths, row in zip(batch.real, has_loss.tolist()):
             row[:first] = [False] * first
-            edges = [0, *accumulate(lengths)]
-            batch.trained.append([sum(row[start:end]) for start, end in zip(edges, edges[1:])])
+            stops = zip(accumulate(lengths), lengths)
+            batch.trained.append([sum(row[stop - length : stop]) for stop, length in stops])
     if batch.real_mask is not None:
         batch.trained_padding = int((has_loss > batch.real_mask)[:, first:].sum())
 
 
 def _set_decoder(batch: ReadBatch, width: int, real: list[int] | None) -> None:
-    """Note that labels are those of a decoder, and its real tokens: if no mask tells them, those
-    with labels that are not ignored, and no padding.
+    """Note that labels are those of a decoder. Its real tokens are those with labels that are not
+    ignored, and no padding, if no mask tells them.
     """
     batch.decoder = real or batch.labelled_real or batch.labelled
-    carrying = zip(batch.labelled, batch.labelled_real or batch.labelled)
-    batch.trained_padding = sum(all_labels - real_labels for all_labels, real_labels in carrying)
+    batch.trained_padding = sum(batch.labelled) - sum(batch.labelled_real or batch.labelled)
     # A row is computed at both widths: its tokens are those of the encoder and of the decoder.
     batch.widths, batch.width = (batch.width, width), batch.width + width
     batch.trained, batch.loss = single_samples(batch.labelled), "as they are"
@@ -305,7 +294,7 @@ def _join_decoder(batch: ReadBatch, decoder: ReadBatch) -> None:
 
 
 def _joined(parts: list[ReadBatch]) -> ReadBatch:
-    """Return one batch of the rows of several, padded to the widest: they are computed together."""
+    """Return one batch of the rows of several, padded to the widest."""
     joined = ReadBatch(sum(each.rows for each in parts), max(each.width for each in parts))
     # Unknown of one, unknown of all.
     if all(each.real is not None for each in parts):

@@ -65,8 +65,7 @@ def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any],
     likely = [name for name in names if not _has_part(name, _SELDOM_IDS)]
     if len(names) > 1 or not (seen or likely):
         # Arrays of 0 and 1 alone are masks, and token ids are not below 0.
-        others = [name for name in names if not _is_binary(values[name])]
-        names = [name for name in others if bool((values[name] >= 0).all())] or likely
+        names = [n for n in names if values[n].min() >= 0 and values[n].max() > 1] or likely
         names = [name for name in names if not _has_part(name, _SELDOM_IDS)] or names
     if not seen:
         names = [name for name in names if name in likely or not inside.has_looked]
@@ -77,8 +76,8 @@ def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any],
     if len(names) < 2 or _are_of_decoder(names):
         return names, ""
     if seen:
-        # Of other shapes, or in one embedding, they are several texts, such as a question and its
-        # answer; else one may be a feature of the tokens of the other.
+        # Of other shapes, or in one embedding, they are several texts; else one may be a feature of
+        # the tokens of the other.
         n_embeddings = len({inside.reached[name] for name in names})
         if n_embeddings < len(names) or len({shape_of(values[name]) for name in names}) > 1:
             return names, ""
@@ -102,10 +101,6 @@ def _are_of_decoder(names: list[Any]) -> bool:
     return [*map(_is_decoder, names)] == [False, True]
 
 
-def _is_binary(array: Any) -> bool:
-    return bool(((array == 0) | (array == 1)).all())
-
-
 def _are_labels(array: Any, ids: Any) -> bool:
     if shape_of(array) != shape_of(ids):
         return False
@@ -118,14 +113,13 @@ def _own_values(values: Mapping[Any, Any], name: Any, names: list[Any]) -> dict[
     `chosen_input_ids` and `tgt_mask` to `tgt`, without that part of its name.
     """
     prefix, *others = [_prefix_of(each, names) for each in (name, *names)]
+    prefixes = tuple(filter(None, others))
     own: dict[Any, Any] = {}
     for key, value in values.items():
         if prefix and str(key).startswith(prefix):
             own[str(key)[len(prefix) :]] = value
         # What no name tells is that of a plain input_ids, or of each.
-        elif not any(each and str(key).startswith(each) for each in others) and (
-            not prefix or all(others)
-        ):
+        elif not str(key).startswith(prefixes) and (not prefix or all(others)):
             own.setdefault(key, value)
     return own
 
@@ -167,7 +161,7 @@ class Inside:
         self.is_doubtful = False  # whether modules differ in whether samples are columns
         kinds = {type(each).__name__ for each in modules}
         self.has_decoder = "Transformer" in kinds or any("Decoder" in kind for kind in kinds)
-        # Compiled code is not looked into: it would be compiled again, once this is over.
+        # Compiled code is not looked into: it would be compiled again afterwards.
         self._is_compiled = any(
             type(each).__name__ == "OptimizedModule" or getattr(each, "_compiled_call_impl", None)
             for each in modules
@@ -218,7 +212,7 @@ class Inside:
         self.columns = columns
 
     def _names_of(self, value: Any) -> list[Any]:
-        """Return the name of the argument that a tensor is made of; empty if of none."""
+        """Return the name of the argument that a tensor is made of, or none."""
         facts = value.data_ptr(), value.shape, value.stride()
         for name, array in self._arrays:
             if facts == (array.data_ptr(), array.shape, array.stride()):
