@@ -117,9 +117,8 @@ def has_cut_user(address: str) -> bool:
 
 
 def possible_secrets(address: str) -> set[str]:
-    """Return the texts in an address that may be secrets: the user, the password and the values of
-    a query, as they are written, and with `%20` and `+` replaced by what they stand for. The empty
-    text may be among them.
+    """Return the user, the password and the values of the query of an address, as written and
+    unquoted; the empty text may be among them.
     """
     secrets: set[str] = set()
     for part in address.split("::"):
@@ -203,8 +202,8 @@ def without_secrets(text: str) -> str:
 
 
 def hidden_in(value: Any, sureness: int = 0) -> Any:
-    """Return the words of a command, or settings, however nested, without what may be a secret: as
-    `without_secrets`, by the names of values, too. `sureness` is that of the name of this value.
+    """Return the words of a command, or settings, however nested, without what may be a secret by
+    itself or by the name of a value. `sureness` is that of the name of this value.
     """
     if isinstance(value, Mapping):
         named = {key: max(sureness, _sureness(str(key))) for key in value}

@@ -125,7 +125,7 @@ class Recording:
             )
         if "torch" not in kinds:
             return "no process imported torch"
-        # Processes that imported torch, and ended without a batch.
+        # Of processes that imported torch, and ended without a batch.
         ended = [line for line in self.processes if line["k"] == "nothing"]
         if calls := sum(line["unused"][0] + line["waiting"] for line in ended):
             return f"no gradient came back to any of {calls:,} forwards with token ids"
@@ -188,8 +188,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a file, without a last one that a killed process did not finish."""
     texts = path.read_bytes().split(b"\n")
     for number, text in enumerate(texts, 1):
-        line = _parsed(text)
-        if line is not None:
+        if line := _parsed(text):
             yield line
         elif number < len(texts):  # only what follows the last line break may be unfinished
             raise _edited(path, f"line {number:,} is")
@@ -230,7 +229,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
     steps = [line for line in lines if line["k"] == "step" and "cleared" not in line]
     # A process that was killed wrote no line of its end.
     end = next((line for line in lines if line["k"] == "end"), {"why": ""})
-    # (calls, tokens) of forwards without a gradient, since the line of the batch before.
+    # (calls, tokens) of forwards without a gradient, each since the line before.
     unused = [line.get("unused", (0, 0)) for line in lines if line["k"] in ("batch", "end")]
     return RecordedRank(
         rank=begun["rank"],
@@ -276,8 +275,8 @@ def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
 
 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
-    """Yield the batches of a process: those that were computed, then those that a dry run only
-    read. The latter are put into steps as large as the largest computed one, or of one batch.
+    """Yield the batches that a process computed, then those that a dry run only read, in steps as
+    large as the largest computed one, or of one batch.
     """
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]

@@ -53,8 +53,8 @@ class RunFacts(Record, kw_only=True):
 def run_facts(
     recording: Recording, epochs: int | None, unstepped: Sequence[tuple[str, int, int]]
 ) -> RunFacts:
-    """Return what a report says of a recording of so many epochs beside its batches; it must have a
-    batch. `unstepped` is (why, samples, real tokens) of each batch that is in no step.
+    """Return the facts of a recording with a batch. `unstepped` is (why, samples, real tokens) of
+    each batch that is in no step.
     """
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]

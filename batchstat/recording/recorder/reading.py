@@ -56,8 +56,8 @@ def read_parts(
     Args:
         batch: as of `read_batch`.
         pad_token_id: likewise.
-        has_decoder: whether labels of another width are those of the model's decoder; None where it
-            is not known whether it has one: then they are.
+        has_decoder: whether the model has a decoder; None where that is not known: labels of
+            another width are then those of one.
         inside: what was seen inside the model, and gets what arrays tell of the next batches.
     """
     inside = Inside([]) if inside is None else inside
@@ -169,9 +169,8 @@ def _read_ids(
 
 
 def _told_columns(ids: Any, values: Mapping[Any, Any], inside: Inside) -> set[bool]:
-    """Return whether samples are the columns of token ids, as recurrent networks and the
-    Transformer of torch take them by default, by modules, lengths, and masks of (batch, length).
-    Both answers, where these contradict each other.
+    """Return whether samples are the columns of token ids, as nn.LSTM takes them by default, by
+    modules, lengths and masks; both answers, where these contradict each other.
     """
     rows, width = shape_of(ids)
     told = set() if inside.columns is None else {inside.columns}

@@ -171,8 +171,8 @@ class Inside:
         self._arrays: list[tuple[Any, Any]] = []
 
     def begin(self, nested: Any) -> bool:
-        """Return whether a forward with these tensors is to be looked into: where names do not tell
-        which are token ids, or no module has shown what its samples are.
+        """Return whether a forward with these tensors is to be looked into, for what names do not
+        tell: which are token ids, and whether samples are columns.
         """
         arrays = list(_ids_by_name(nested))
         names = tuple(name for name, _ in arrays)
