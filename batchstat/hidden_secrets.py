@@ -147,13 +147,11 @@ def _without_secrets(address: str) -> str:
 
 
 def _split_scheme(address: str) -> tuple[str, str, str]:
-    """Return the scheme of an address, its `scheme://`, and the rest; of a path, that alone."""
     begin = re.match(r"(\s*(?!(?i:file|local):)[A-Za-z][\w+.\-]+):/+", address)
     return (begin[1].lower(), begin[0], address[begin.end() :]) if begin else ("", "", address)
 
 
 def _split_name(scheme: str, rest: str) -> tuple[str, str, str]:
-    """Return the name in an address, the character that ends it, and what follows."""
     end = (_AFTER_OBJECT if scheme in _OF_OBJECTS else _AFTER_NAME).search(rest) if scheme else None
     return (rest[: end.start()], end[0], rest[end.end() :]) if end else (rest, "", "")
 

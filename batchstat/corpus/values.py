@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def holds_values(corpus: object) -> bool:
-    """Return whether a corpus has one value per sample, unlike a table, a path or a list of paths."""
+    """Return whether a corpus has one value per sample, unlike a table or paths."""
     if isinstance(corpus, Sequence) and not isinstance(corpus, str | bytes):
         # Strings in a list are paths: users who mean texts pass them as the argument `texts`.
         return len(corpus) > 0 and not isinstance(corpus[0], str | os.PathLike)

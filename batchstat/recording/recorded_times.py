@@ -142,9 +142,6 @@ def _awaited_in_turns(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
 
 
 def _awaited_in_step(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
-    """Return the batches of the rank that computes most in a step at whose end ranks wait for each
-    other. In its last batch it waits for the new shapes of others.
-    """
     sums = [[sum(sizes) for sizes in zip(*map(_size, each), strict=True)] for each in of_ranks]
     slowest = of_ranks[sums.index(max(sums))]
     is_new = any(map(_has_new, of_ranks))

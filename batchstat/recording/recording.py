@@ -133,7 +133,7 @@ class Recording:
 
 
 def read_facts(file: Path) -> dict[str, Any] | None:
-    """Return the facts in the file of a run; None if it is no such file."""
+    """Return the facts in the file of a run; None if it is another file."""
     try:  # reading a pipe would never end
         facts = json.loads(file.read_bytes()) if file.is_file() else None
         return facts if are_facts(facts) else None

@@ -112,7 +112,7 @@ class Forward:
         is seen only later which of them are token ids.
         """
         self.model, self.began = model, began
-        self.thread = threading.get_ident()
+        self.thread = threading.current_thread()  # its number may be that of a later one
         if not numbers.are_here:  # copied while the training goes on
             self._copies = Copies(numbers)
         elif numbers.size > _LARGEST_COPY and not is_new:
@@ -185,10 +185,10 @@ class Forwards:
         self.has_failed = self.is_resting = False
         self.clock = Clock()
         self.pad_token_id: Any = None  # of the tokenizer of a Trainer
-        # What is seen inside the model of the last forward, if that is looked into; and the number
-        # of the thread in which it is running, or 0.
+        # What is seen inside the model of the last forward, if that is looked into; and the numbers
+        # of the threads in which such a forward is running.
         self._inside: Inside | None = None
-        self._looked_into = 0
+        self._looked_into: set[int] = set()
         # Classes whose `forward` a loop calls by itself, and what makes it tell of such calls.
         self._seen_kinds: set[type] = set()
         self.see_forward: Any = None
@@ -201,7 +201,7 @@ class Forwards:
             self.stop_again()
         if self._is_off or _is_compiling() or threading.get_ident() in self._busy:
             return original(module, *args, **kwargs)
-        if self._looked_into == threading.get_ident():
+        if threading.get_ident() in self._looked_into:
             self._look(module, args, kwargs)
             return original(module, *args, **kwargs)
         # On CUDA, torch computes gradients in threads of its own, in which gradient checkpointing
@@ -237,11 +237,11 @@ class Forwards:
     ) -> Any:
         """Call a module, whose parts are looked at for token ids with `looks`, else not at all."""
         if looks:
-            self._looked_into = threading.get_ident()
+            self._looked_into.add(threading.get_ident())
             try:
                 return original(module, *args, **kwargs)
             finally:
-                self._looked_into = 0
+                self._looked_into.discard(threading.get_ident())
         with self.inside():
             return original(module, *args, **kwargs)
 
@@ -369,7 +369,7 @@ class Forwards:
         # Those of another thread that is in a backward now are not complete.
         others = self.backwards.keys() - {threading.get_ident()}
         pending = list(self.pending)
-        trained = [each for each in pending if each.is_trained and each.thread not in others]
+        trained = [each for each in pending if each.is_trained and each.thread.ident not in others]
         self.seen += len(trained)
         for forward in trained:  # one by one, since another thread may add some at the same time
             self.pending.remove(forward)
@@ -406,7 +406,6 @@ def _torch() -> Any:
 
 
 def _is_compiling() -> bool:
-    """Return whether torch.compile or CUDA captures a graph, which nothing here is to be in."""
     # Before torch 2.1 there is no torch.compiler; `bool()` is False.
     compiler, cuda = getattr(_torch(), "compiler", None), _torch().cuda
     if compiler is not None and getattr(compiler, "is_compiling", bool)():

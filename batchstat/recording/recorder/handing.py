@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .forwards import Forward
 from .read_batches import ReadBatch
 from .reading import token_ids
+
+if TYPE_CHECKING:
+    from .forwards import Forward
 
 _SIDES: dict[str, tuple[int, Any]] = {
     "first": (1, lambda array, width: array[:, :width]),

@@ -185,7 +185,6 @@ def _told_columns(ids: Any, values: Mapping[Any, Any], inside: Inside) -> set[bo
 
 
 def _padding_under(batch: ReadBatch) -> int | None:
-    """Return the only token of a batch that its mask calls padding."""
     mask: Any = batch.real_mask
     tokens = set() if mask is None else set(batch.ids[~mask].reshape(-1).tolist())
     return tokens.pop() if len(tokens) == 1 else None

@@ -70,7 +70,7 @@ class Recorder:
         self.why_ended, self.why_partly = "the command ended", ""
         self._last_fetched: Fetched | None = None  # the loader's batch that was computed last
         self._last_model: Any = None  # that computed it
-        self._threads: set[int] = set()  # the numbers of the threads that train
+        self._threads: set[threading.Thread] = set()  # those that train
         self._dry_run = DryRun(self.loaders)
         self._written_at = 0.0  # when the queue was written last, by `perf_counter`
         # What is to be written: the forwards of a batch (none for the end of a step), the moments

@@ -157,7 +157,8 @@ def test_a_key_of_a_terminal_reaches_a_command_once(tmp_path):
         while more := os.read(terminal, 1024):
             shown += more
     assert os.waitpid(child, 0)[1] == 0
-    assert re.search(rb"ready\r\n(\^C)?1\r\n", shown)
+    # The terminal may echo the key before the line ends.
+    assert re.search(rb"ready(\^C)?\r\n(\^C)?1\r\n", shown)
     assert b"no process imported torch" in shown
 
 
