@@ -40,8 +40,7 @@ def line_of_change(
     """
     from batchstat.render.recipes.writing import refusal
 
-    # A recorded run has no other line than this one: a recipe reads the samples of a corpus.
-    if change.line or inputs.observed is not None:
+    if change.line:
         return change.line
     row, multiple = change.row, basis.pad_to_multiple_of
     # The settings to train with. Those that are None have no flag.
@@ -54,7 +53,7 @@ def line_of_change(
         "batch_size": row.request.shared_batch_size,
     }
     if refusal("torch", row.request):  # no recipe makes these batches: they can only be simulated
-        return command_line(inputs, "compare", **settings)
+        return "" if inputs.observed is not None else command_line(inputs, "compare", **settings)
     if not all_kept:  # a recipe trains on all samples, by records that index a data set
         return ""
     # `recipe` has no option for an epoch, as a script trains all epochs.

@@ -77,7 +77,7 @@ def training_of(trainer: Trainer) -> CurrentSetup:
         trainer=trainer,
         warnings=tuple(warnings),
         strategies=None if observed is None else _strategies(observed),
-        takes_sampler=observed is None or observed.is_indexed,
+        takes_sampler=observed is None or observed.profile.is_indexed,
     )
 
 

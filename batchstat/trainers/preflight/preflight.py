@@ -79,6 +79,7 @@ def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
     """Simulate the current setup and what would help. An error names the keys of the user's own
     configuration: `per_device_train_batch_size`, not `batch_size`.
     """
+    observed = current.trainer.observed
     try:
         return simulate_candidates(
             resolve_inputs(current.samples.profile, keep=current.settings.keep_labels),
@@ -86,7 +87,8 @@ def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
             strategies=current.strategies,
             current=current.row,
             trainer=current.trainer.changes,
-            takes_sampler=current.takes_sampler,
+            # Only a Trainer's object is shown the lines that give it a sampler.
+            takes_sampler=observed is None or observed.is_indexed,
             device=device,
         )
     except (InputError, OptionError) as error:

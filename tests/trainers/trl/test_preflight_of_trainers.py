@@ -182,9 +182,8 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
     with_trained = is_sft(values)
     for rank, theirs in enumerate(expected.batches):
         theirs = [(*batch[:2], batch[2] if with_trained else None) for batch in theirs]
-        made = batches_of(report, rank, with_trained=with_trained)
-        most = expected.steps * values.get("gradient_accumulation_steps", 1)
-        assert theirs == made[:most]  # half an epoch ends where its steps do
+        # Of half an epoch too, whose dry run reads it whole.
+        assert theirs == batches_of(report, rank, with_trained=with_trained)
     if not values.get("packing", False):
         assert len(report.samples.profile) == expected.samples
     assert (report.total_steps, report.warmup_steps) == (expected.steps, expected.warmup)
