@@ -41,7 +41,7 @@ class DryRun:
         # the same iterator before those of others, such as an evaluation's, and not computed yet.
         epoch = None if last is None else last.epoch
         recent = sorted(
-            self._loaders.recent,
+            (each for each in self._loaders.recent if self._loaders.goes_on(each, last)),
             key=lambda each: (each in self._computed, each.epoch != epoch, -each.epoch),
         )
         for fetched in [*known, *recent]:

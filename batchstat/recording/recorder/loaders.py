@@ -178,7 +178,9 @@ class Loaders:
         key = fingerprint(computed.ids)
         # Batches are read a while after they are computed: a later epoch may have begun.
         waiting = self._waiting.get(key, [])
-        same_ids = [each for each in waiting if each.epoch <= newest_epoch]
+        same_ids = [
+            each for each in waiting if each.epoch <= newest_epoch and self.goes_on(each, last)
+        ]
         if not same_ids:
             return None
         # An evaluation on the training data hands out the same batches; its iterator is gone when
@@ -200,6 +202,15 @@ class Loaders:
         if not waiting:
             del self._waiting[key]
         return taken
+
+    def goes_on(self, fetched: Fetched, last: Fetched | None) -> bool:
+        """Return whether a loop may still compute a batch of a loader after the `last` one.
+        In a dry run, what an ended evaluation or an earlier epoch left is not computed any more as
+        long as the iterator of the last goes on: an equal batch is that one, computed again.
+        """
+        if not self._keeps_batches or last is None or fetched.epoch == last.epoch:
+            return True
+        return fetched.iterator() is not None or last.iterator() is None
 
     def read_uncomputed(self, last: Fetched, computed: Container[Fetched]) -> Iterator[Fetched]:
         """Yield the batches of the epoch of the `last` computed one that are not computed yet."""
