@@ -107,7 +107,7 @@ def test_a_comparison_shows_the_run(run_folder, cli: Cli, tmp_path, monkeypatch)
     assert shown.startswith("run      train.py · torch 2.13.0 · 2 ranks · 3 steps recorded\n")
     assert f"24 samples · 102 tokens recorded in {run_folder.as_posix()}\n" in shown
     assert "● train.py" in shown
-    assert "batchstat recipe" not in shown
+    assert "batchstat recipe " in shown  # its records index the data set
     document = json.loads((tmp_path / "batchstat-results/compare.json").read_text())
     assert document["run"]["command"] == "train.py"
     assert document["choice"]["current"] == "train.py"
