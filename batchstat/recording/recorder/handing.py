@@ -59,7 +59,9 @@ class _Origin:
         axis, change = _SIDES[self.side]
         rules = self.rules if longest is not None else [("less", 0)]
         widths = {_WIDTHS[rule](array.shape[axis], longest, number) for rule, number in rules}
-        return change(array, widths.pop()) if len(widths) == 1 else None
+        # No loop cuts off all columns, but for the one that a language model predicts.
+        is_open = len(widths) > 1 or (0 in widths and all(number > 1 for _, number in rules))
+        return None if is_open else change(array, widths.pop())
 
 
 class Handing:

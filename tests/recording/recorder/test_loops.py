@@ -329,6 +329,24 @@ def test_a_dry_run_of_a_batch_in_parts_says_that_it_has_no_epoch(tmp_path):
     assert any("several backwards compute one batch of its loader" in each for each in messages)
 
 
+def test_rows_that_a_cut_would_leave_without_a_column_are_not_guessed(tmp_path):
+    """What is cut to half may look as if two columns were cut off, of which some rows have one."""
+    rows = [torch.arange(3, 3 + width) for width in (4, 3, 4, 3, 1) for _ in range(4)]
+
+    def loop() -> None:
+        def halved() -> Any:
+            for ids in torch.utils.data.DataLoader(rows, 4, collate_fn=padded):
+                yield ids[:, : max(1, ids.shape[1] // 2)]
+
+        train(Model(), halved())
+
+    with batchstat.record(tmp_path / "run", dry_run=True) as run:
+        loop()
+    whole = len(run.recording.ranks[0].batches) == 5
+    said = any(each.id == "recording/part-of-epoch" for each in run.report.warnings)
+    assert whole or said
+
+
 def test_a_sampler_without_an_end_is_read_for_so_many_steps(tmp_path):
     class Endless:
         def __iter__(self) -> Any:
