@@ -21,8 +21,16 @@ class SampleRows:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "SampleRows":
-        """Return rows from their fields as JSON has them."""
-        return cls(np.array(fields["lengths"]), tuple(fields["forwards"]), fields["kind"])
+        """Return rows from their fields as JSON has them. Raises ValueError for other fields."""
+        try:
+            lengths, forwards = np.array(fields["lengths"]), tuple(map(int, fields["forwards"]))
+            is_table = lengths.ndim == 2 and lengths.shape[1] == sum(forwards)
+            are_rows = is_table and lengths.dtype.kind == "i" and min(forwards) > 0
+            if are_rows and bool((lengths >= 0).all()) and isinstance(fields["kind"], str):
+                return cls(lengths, forwards, fields["kind"])
+        except (KeyError, TypeError, OverflowError):
+            pass
+        raise ValueError("not the rows of samples")
 
     def take(self, samples: Ints) -> "SampleRows":
         """Return the rows of the samples at these positions."""
