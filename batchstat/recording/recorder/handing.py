@@ -25,6 +25,7 @@ _WIDTHS: dict[str, Any] = {
     "less": lambda width, _longest, number: max(width - number, 0),
     "to": lambda width, _longest, number: min(width, number),
     "longest": lambda _width, longest, _: longest,
+    "half": lambda width, _longest, _: max(width // 2, 1),
 }
 """How many columns of a batch are kept, by its width and the tokens of its longest row."""
 
@@ -44,10 +45,11 @@ class _Origin:
         rules = [("less", cut), ("to", most)] if cut < 2 else [("to", most), ("less", cut)]
         fitting = [
             (rule, number)
-            for rule, number in [*rules, ("longest", 0)]
+            for rule, number in [*rules, ("longest", 0), ("half", 0)]
             if all(_WIDTHS[rule](width, longest, number) == kept for width, kept, longest in seen)
         ]
-        # Batches that were cut, each to its longest row, may be so by chance: both rules count.
+        # Batches that were cut to their longest row, or to half, may be so by chance: as long as
+        # another rule fits too, it is open which one holds.
         self.rules = [each for each in fitting if each == fitting[0] or (cut and not each[1])]
 
     def part_of(self, array: Any, longest: Any) -> Any:
