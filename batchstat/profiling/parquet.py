@@ -255,8 +255,8 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         kinds={kind: TokenRanges.concatenate(parts) for kind, parts in kinds.items()},
         rows=SampleRows.of(facts.sample_rows) if facts.sample_rows else None,
     )
-    rows = profile.rows
-    if rows is not None and not np.array_equal(rows.lengths.max(axis=1), profile.lengths):
+    made = profile.rows
+    if made is not None and not np.array_equal(made.lengths.max(axis=1), profile.lengths):
         raise ValueError("the rows of its samples were edited: their lengths differ")
     if (digests := _digests(profile)) != facts.columns:
         # `_TYPES` has all columns that there may be.
