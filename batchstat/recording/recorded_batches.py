@@ -27,6 +27,7 @@ class RecordedBatches:
     draws_again: bool
     epochs: int | None  # how many were recorded; None where it is not known: then all are one
     data_sets: int  # number of data sets that have sample numbers of their own
+    loaders: int  # number of loaders that the epoch has
     batches_of_rank: int  # of its first rank
     # (why, samples, real tokens) of each batch, on all ranks, that is in no step of the epoch.
     unstepped: Sequence[tuple[str, int, int]]
@@ -116,6 +117,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
         draws_again=draws_again,
         epochs=max(map(len, epochs_of_ranks)) if is_known else None,
         data_sets=len(data_sets),
+        loaders=len({tuple(each[1:]) for batch in batches for each in batch.sources if each}),
         batches_of_rank=len(first_epochs[0]),
         unstepped=unstepped,
     )

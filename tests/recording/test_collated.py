@@ -303,6 +303,8 @@ def test_a_single_sample_of_a_padding_free_loader_is_one_too():
     row = batchstat.measure([flat(3, 4), flat(5), flat(1, 1)])
     assert (row.counts.real_tokens, row.counts.padding_tokens) == (14, 0)
     assert row.counts.samples == 5
+    row = batchstat.measure([flat(7), flat(3)])  # batches of one sample, each of its own length
+    assert (row.counts.samples, row.counts.real_tokens, row.counts.padding_tokens) == (2, 10, 0)
     with pytest.raises(InputError, match="padding unknown"):  # any row may count its tokens
         batchstat.measure([flat(5)])
 

@@ -85,9 +85,12 @@ def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
     samples, which token pads, and whether there is a decoder where `has_decoder` is false.
     """
     batches = list(batches)
-    packs_rows = any(batch.padding_source == POSITIONS for batch in batches)
+    # Several samples in some rows; or a single one in each, of its own length, as of one row.
+    has_positions = any(batch.padding_source == POSITIONS for batch in batches) or (
+        all(batch.is_straight for batch in batches) and len({each.width for each in batches}) > 1
+    )
     for batch in batches:
-        if packs_rows and batch.is_straight:  # here that is one sample without padding
+        if has_positions and batch.is_straight:  # here that is one sample without padding
             batch.padding_source, batch.real, batch.ends = POSITIONS, [[batch.width]], []
     _guess_padding(batches)
     has_decoder = has_decoder or any(len(batch.widths) > 1 for batch in batches)

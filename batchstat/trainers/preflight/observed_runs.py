@@ -155,11 +155,9 @@ def _epoch_warnings(first: RecordedRank, batches: RecordedBatches) -> Iterator[F
             "recording/several-epochs",
             f"{batches.epochs:,} epochs were recorded: this is the first",
         )
-    if batches.data_sets > 1:
-        yield Finding(
-            "recording/several-loaders",
-            f"loaders of {batches.data_sets:,} data sets: an epoch has each of them once",
-        )
+    if batches.loaders > 1:
+        of = f"{counted(batches.data_sets, 'data set')}: an epoch has each of them once"
+        yield Finding("recording/several-loaders", f"{batches.loaders:,} loaders of {of}")
     if first.threads > 1:
         yield Finding(
             "recording/several-threads",

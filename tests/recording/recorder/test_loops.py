@@ -288,6 +288,20 @@ def test_epochs_are_told_apart(workers, tmp_path):
         assert [row[0] for row in part.real] == [LENGTHS[n] for n in numbers]
 
 
+def test_loaders_of_parts_of_a_data_set_are_said(tmp_path):
+    """What a loop draws in each may be the stages of a curriculum, or epochs of which it skips."""
+
+    def loop() -> None:
+        for part in (range(20), range(20, 40)):
+            train(Model(), loader(sampler=part))
+
+    with batchstat.record(tmp_path / "run") as run:
+        loop()
+    assert real(run.recording) == LENGTHS
+    said = {each.id: each.message for each in run.report.warnings}
+    assert said["recording/several-loaders"].startswith("2 loaders of 1 data set")
+
+
 def test_batches_in_any_sequence_have_no_numbers(tmp_path):
     batches = loader(num_workers=2, in_order=False)
     found = recorded(tmp_path / "run", lambda: train(Model(), batches))
