@@ -9,9 +9,9 @@ from batchstat.findings import Finding, warn_in_python
 from batchstat.parameters import one_of
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors import NAMES
-from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.executors.local import processes, threads
 from batchstat.profiling.progress import Progress
+from batchstat.profiling.tasks import CountingExecutor
 from batchstat.tokenization.threads import worker_count
 
 PROCESSES_FROM = 256 << 20

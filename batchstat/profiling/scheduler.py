@@ -14,10 +14,9 @@ from pathlib import Path
 from batchstat.corpus.files.splits import Split
 from batchstat.corpus.files.streams import Rereadable
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.profiling.executors.executor import CountingExecutor, Submit
 from batchstat.profiling.progress import ProgressTracker
 from batchstat.profiling.run_options import RunOptions
-from batchstat.profiling.tasks import CountTask, LocalContext, SplitResult
+from batchstat.profiling.tasks import CountingExecutor, CountTask, LocalContext, SplitResult, Submit
 from batchstat.storage.shown import one_line
 from batchstat.tokenization.counting.count_check import recounted
 

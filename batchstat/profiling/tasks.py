@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from batchstat.corpus.files.splits import Split
@@ -76,3 +76,15 @@ class SplitResult:
     was_cached: bool
     difference: str = ""  # why its worker found a shortcut of counting wrong; empty if it did not
     counts: SplitCounts | None = None
+
+
+Submit = Callable[[Split], "Future[SplitResult]"]  # gives a split to a worker
+
+
+@dataclass(frozen=True)
+class CountingExecutor:
+    """Where splits are counted."""
+
+    start: Callable[[CountTask], AbstractContextManager[Submit]]
+    threads: int
+    in_process: bool = False

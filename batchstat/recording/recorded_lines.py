@@ -4,11 +4,20 @@ that lines that somebody edited are refused and not counted.
 Keys may be added without another format, so that an older batchstat reads the rest.
 """
 
+import json
+from collections.abc import Iterator
 from datetime import datetime
-from itertools import chain
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any
 
+from batchstat.errors import InputError
 from batchstat.recording.recorder.lines import nested
+from batchstat.recording.recorder.log import FORMAT
+from batchstat.words import short
+
+_UNUSED = "were computed and never stepped"
+_UNENDED = "came after the last step that was recorded"
 
 _PART = {
     "w": [1, ...],
@@ -100,7 +109,7 @@ def is_line(line: dict[str, Any]) -> bool:
     return type(line["k"]) is str and _fits(_LINES.get(line["k"]), line)
 
 
-def check_lines(lines: list[dict[str, Any]]) -> None:
+def _check_lines(lines: list[dict[str, Any]]) -> None:
     """Raise ValueError unless these are lines of a recording, the first that of its beginning."""
     for line in lines:
         if not is_line(line):
@@ -169,3 +178,99 @@ def _check_read(line: dict[str, Any]) -> None:
     for samples_of_parts in (line.get("numbers"), line.get("digests") or None, sources):
         if samples_of_parts is not None and len(samples_of_parts) != len(line["parts"]):
             raise ValueError("samples of other forwards")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of the file of a process, without a last one that a killed process did not
+    finish. Raises InputError for a file of another format, or one that was edited.
+    """
+    lines = list(_lines(path))
+    if not lines:
+        return lines
+    if (written := lines[0].get("format", FORMAT)) != FORMAT:
+        raise InputError(
+            f"{path.as_posix()}: a recording of format {short(written)}, which this version of "
+            f"batchstat does not read (it reads {FORMAT})",
+            "record it again",
+        )
+    try:
+        _check_lines(lines)
+    except ValueError:
+        raise edited(path, "this is") from None
+    return lines
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    texts = path.read_bytes().split(b"\n")
+    for number, text in enumerate(texts, 1):
+        if line := parsed(text):
+            yield line
+        elif number < len(texts):  # only what follows the last line break may be unfinished
+            raise edited(path, f"line {number:,} is")
+
+
+def parsed(text: bytes) -> dict[str, Any] | None:
+    """Return a line from its text; None if it is not one."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) and "k" in line else None
+
+
+def edited(path: Path, fault: str) -> InputError:
+    """Return the error that says that a file of a recording was edited."""
+    return InputError(f"{path.as_posix()}: {fault} not as batchstat wrote it", "record it again")
+
+
+def first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the lines of a Trainer's first training, with that of the end of the process; and how
+    many trainings follow: each `train()` of a script writes a line of its Trainer as it begins.
+    """
+    starts = [place for place, line in enumerate(lines) if line["k"] == "trainer"]
+    stops = [  # of each training with a batch, the place behind its last line
+        stop
+        for start, stop in pairwise([*starts, len(lines)])
+        if any(line["k"] == "batch" for line in lines[start:stop])
+    ]
+    if len(stops) < 2:
+        return lines, 0
+    end = [line for line in lines[stops[0] :] if line["k"] == "end"]
+    return [*lines[: stops[0]], *end], len(stops) - 1
+
+
+def steps_of(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield the number of the step of each computed batch, and why that was not made, in words."""
+    # Where an optimizer steps later, no earlier zero_grad was the end of a step.
+    has_optimizer = any(line.get("by", "zero_grad") != "zero_grad" for line in lines)
+    # The batches since the last step, cut where gradients were cleared.
+    groups: list[list[dict[str, Any]]] = [[]]
+    for line in lines:
+        if line["k"] == "batch":
+            groups[-1].append(line)
+        elif line["k"] == "step" and (
+            "cleared" in line or (has_optimizer and line.get("by") == "zero_grad")
+        ):
+            groups.append([])
+        elif line["k"] == "step":
+            # Stepped, too, is what was cleared before no other batch, as of each sample to clip, or
+            # before the same samples again, as SAM does.
+            first = len(groups) - 1 if groups[-1] else 0
+            while first and _is_again(groups[first - 1], groups[first]):
+                first -= 1
+            yield from ((batch["s"], _UNUSED) for group in groups[:first] for batch in group)
+            yield from ((line["s"], "") for group in groups[first:] for _ in group)
+            groups = [[]]
+    yield from ((batch["s"], _UNUSED) for group in groups[:-1] for batch in group)
+    why = _UNUSED if any(line["k"] == "end" for line in lines) else _UNENDED
+    yield from ((batch["s"], why) for batch in groups[-1])
+
+
+def _is_again(batches: list[dict[str, Any]], later: list[dict[str, Any]]) -> bool:
+    """Return whether later batches begin with the same samples, which then have no numbers."""
+    return len(batches) <= len(later) and all(
+        one["parts"] == other["parts"]
+        and "numbers" not in other
+        and ("numbers" in one or one["digests"] == other["digests"])
+        for one, other in zip(batches, later, strict=False)
+    )

@@ -9,19 +9,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, MissingError
-from batchstat.recording.recorded_lines import are_facts, check_lines, is_line
+from batchstat.errors import MissingError
+from batchstat.recording.recorded_lines import (
+    are_facts,
+    edited,
+    first_training,
+    is_line,
+    parsed,
+    read_lines,
+    steps_of,
+)
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
-from batchstat.recording.recorder.log import FORMAT, PROCESSES
+from batchstat.recording.recorder.log import PROCESSES
 from batchstat.recording.recorder.read_batches import ReadBatch
-from batchstat.words import short
 
 RUN_FILE = "run.json"
 _FILE = re.compile(r"\d{5,}-.+-(0|[1-9]\d*)([-._]\w+)*\.jsonl")  # as `Log.open` makes them
 _BATCHES = tuple(f'{{"k":"{kind}"'.encode() for kind in ("batch", "rest"))
-_UNUSED = "were computed and never stepped"
-_UNENDED = "came after the last step that was recorded"
 _NOT_SEEN = "were only read: whether the loop steps on the end of an epoch was not seen"
 
 
@@ -149,7 +154,7 @@ def files_of(folder: Path) -> list[Path]:
 def begin_of(file: Path) -> tuple[Any, bool]:
     """Return the id of the run in the file of a process, and whether it has a batch."""
     with file.open("rb") as lines:
-        begun = _parsed(lines.readline()) or {}
+        begun = parsed(lines.readline()) or {}
         return begun.get("id"), any(line.startswith(_BATCHES) for line in lines)
 
 
@@ -171,9 +176,9 @@ def read_recording(folder: Path) -> Recording:
     longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
     file = folder / PROCESSES
     texts = file.read_bytes().split(b"\n") if file.is_file() else []
-    processes = tuple(filter(None, map(_parsed, texts)))
+    processes = tuple(filter(None, map(parsed, texts)))
     if not all(map(is_line, processes)):
-        raise _edited(file, "this is")
+        raise edited(file, "this is")
     return Recording(
         folder=folder,
         facts=facts,
@@ -184,45 +189,13 @@ def read_recording(folder: Path) -> Recording:
     )
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file, without a last one that a killed process did not finish."""
-    texts = path.read_bytes().split(b"\n")
-    for number, text in enumerate(texts, 1):
-        if line := _parsed(text):
-            yield line
-        elif number < len(texts):  # only what follows the last line break may be unfinished
-            raise _edited(path, f"line {number:,} is")
-
-
-def _parsed(text: bytes) -> dict[str, Any] | None:
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return line if isinstance(line, dict) and "k" in line else None
-
-
-def _edited(path: Path, fault: str) -> InputError:
-    return InputError(f"{path.as_posix()}: {fault} not as batchstat wrote it", "record it again")
-
-
 def _read_rank(path: Path) -> RecordedRank | None:
     """Return what a process trained, from its file; None if it trained nothing."""
-    lines = list(_lines(path))
+    lines = read_lines(path)
     if not lines:
         return None
     begun = lines[0]  # written when the process began to record
-    if begun.get("format", FORMAT) != FORMAT:
-        raise InputError(
-            f"{path.as_posix()}: a recording of format {short(begun['format'])}, which this "
-            f"version of batchstat does not read (it reads {FORMAT})",
-            "record it again",
-        )
-    try:
-        check_lines(lines)
-    except ValueError:
-        raise _edited(path, "this is") from None
-    lines, later_trainings = _first_training(lines)
+    lines, later_trainings = first_training(lines)
     batches = list(_batches(lines))
     if not batches:
         return None
@@ -258,29 +231,13 @@ def _read_rank(path: Path) -> RecordedRank | None:
     )
 
 
-def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the lines of a Trainer's first training, with that of the end of the process; and how
-    many trainings follow: each `train()` of a script writes a line of its Trainer as it begins.
-    """
-    starts = [place for place, line in enumerate(lines) if line["k"] == "trainer"]
-    stops = [  # of each training with a batch, the place behind its last line
-        stop
-        for start, stop in pairwise([*starts, len(lines)])
-        if any(line["k"] == "batch" for line in lines[start:stop])
-    ]
-    if len(stops) < 2:
-        return lines, 0
-    end = [line for line in lines[stops[0] :] if line["k"] == "end"]
-    return [*lines[: stops[0]], *end], len(stops) - 1
-
-
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
     """Yield the batches that a process computed, then those that a dry run only read, in steps as
     large as the largest computed one, or of one batch.
     """
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
-    steps = [*_steps(lines)]
+    steps = [*steps_of(lines)]
     most_batches = max(Counter(step for step, why in steps if not why).values(), default=1)
     first_read_step = steps[-1][0] + 1 if computed else 0
     # The first steps do not show whether a loop steps on the last, fewer batches of an epoch.
@@ -309,43 +266,6 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             is_stream="stream" in line,
             ranks_meet="meet" in line,
         )
-
-
-def _steps(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
-    """Yield the number of the step of each computed batch, and why that was not made, in words."""
-    # Where an optimizer steps later, no earlier zero_grad was the end of a step.
-    has_optimizer = any(line.get("by", "zero_grad") != "zero_grad" for line in lines)
-    # The batches since the last step, cut where gradients were cleared.
-    groups: list[list[dict[str, Any]]] = [[]]
-    for line in lines:
-        if line["k"] == "batch":
-            groups[-1].append(line)
-        elif line["k"] == "step" and (
-            "cleared" in line or (has_optimizer and line.get("by") == "zero_grad")
-        ):
-            groups.append([])
-        elif line["k"] == "step":
-            # Stepped, too, is what was cleared before no other batch, as of each sample to clip, or
-            # before the same samples again, as SAM does.
-            first = len(groups) - 1 if groups[-1] else 0
-            while first and _is_again(groups[first - 1], groups[first]):
-                first -= 1
-            yield from ((batch["s"], _UNUSED) for group in groups[:first] for batch in group)
-            yield from ((line["s"], "") for group in groups[first:] for _ in group)
-            groups = [[]]
-    yield from ((batch["s"], _UNUSED) for group in groups[:-1] for batch in group)
-    why = _UNUSED if any(line["k"] == "end" for line in lines) else _UNENDED
-    yield from ((batch["s"], why) for batch in groups[-1])
-
-
-def _is_again(batches: list[dict[str, Any]], later: list[dict[str, Any]]) -> bool:
-    """Return whether later batches begin with the same samples, which then have no numbers."""
-    return len(batches) <= len(later) and all(
-        one["parts"] == other["parts"]
-        and "numbers" not in other
-        and ("numbers" in one or one["digests"] == other["digests"])
-        for one, other in zip(batches, later, strict=False)
-    )
 
 
 def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:

@@ -3,8 +3,10 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib.metadata import version
 from typing import Any
 
+from batchstat.errors import InputError
 from batchstat.hidden_secrets import hidden_in
 from batchstat.recording.collators import Collating, read_collator
 from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_unreadable
@@ -12,6 +14,11 @@ from batchstat.recording.recorder.trainers import facts_of, is_library, own_load
 
 _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc")
 """Arguments of SFTConfig that SFTTrainer has carried out when it made its data set and collator."""
+
+LEAST = {"numpy": (2, 0), "pyarrow": (21,), "transformers": (4, 48)}
+"""The least version of each library that batchstat needs beside a trainer, as in pyproject.toml: it
+may be installed there without its dependencies, which pip has then not checked.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,3 +122,15 @@ def _why_loader(target: Any, collating: Collating | None, collator: str) -> str:
         )
         return f"the collator {name} {whose}"
     return ""
+
+
+def check_versions() -> None:
+    """Raise InputError if the environment of a trainer is too old."""
+    for name, least in LEAST.items():
+        current = version(name)
+        if tuple(int(part) for part in current.split(".")[: len(least)]) < least:
+            needed = ", ".join(f"{key} {'.'.join(map(str, v))}" for key, v in LEAST.items())
+            raise InputError(
+                f"{name} {current} is too old: beside a trainer batchstat needs {needed}",
+                "install it, or start the script by batchstat run from an environment that has it",
+            )

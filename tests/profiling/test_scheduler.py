@@ -26,13 +26,12 @@ from batchstat.errors import InputError, OptionError, StorageFullError
 from batchstat.lengths.labels import Labels
 from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache
-from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.parquet import read_file
 from batchstat.profiling.progress import CountedAmount, Progress, ProgressTracker
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import Scheduler
-from batchstat.profiling.tasks import CountTask, MemoryBudget, SplitResult
+from batchstat.profiling.tasks import CountingExecutor, CountTask, MemoryBudget, SplitResult
 from batchstat.profiling.worker import count_split
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.loading.load import load_tokenizer

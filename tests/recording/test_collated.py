@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import batchstat
 from batchstat import InputError
-from batchstat.recording import versions
+from batchstat.recording import trainer_object
 from conftest import ROOT, needs
 from tables import in_turn
 
@@ -363,7 +363,7 @@ def test_an_endless_loader_is_stopped_by_steps(monkeypatch):
 
 def test_what_a_trainer_needs_beside_it_is_what_the_package_needs():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    for name, least in versions.LEAST.items():
+    for name, least in trainer_object.LEAST.items():
         assert f'"{name}>={".".join(map(str, least))}"' in text
 
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError
-from batchstat.profiling.executors.executor import CountingExecutor, Submit
-from batchstat.profiling.tasks import CountTask, SplitResult
+from batchstat.profiling.tasks import CountingExecutor, CountTask, SplitResult, Submit
 from batchstat.profiling.worker import count_split
 from batchstat.storage.shown import one_line
 from batchstat.tokenization.threads import limit_threads

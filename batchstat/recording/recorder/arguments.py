@@ -28,6 +28,14 @@ def is_stream(data: Any) -> bool:
     return any(each.__name__ == "IterableDataset" for each in type(data).__mro__)
 
 
+def length_of(data: Any) -> Any:
+    """Return the length of a loader or a data set; None where it has none, as a stream."""
+    try:
+        return len(data)
+    except Exception:  # a loader asks the script's own data set
+        return None
+
+
 def arguments_by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a forward by name. Those without a name get "?0", "?1" and so on."""
     if not args:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from .forwards import Forward
 from .handing import Handing
 from .loaders import Fetched, Loaders
 from .read_batches import ReadBatch
+
+if TYPE_CHECKING:
+    from .forward import Forward
 
 _MOST_READ = 100_000  # batches that are read at most: a sampler may draw without an end
 

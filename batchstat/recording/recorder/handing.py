@@ -9,7 +9,7 @@ from .read_batches import ReadBatch
 from .reading import token_ids
 
 if TYPE_CHECKING:
-    from .forwards import Forward
+    from .forward import Forward
 
 _SIDES: dict[str, tuple[int, Any]] = {
     "first": (1, lambda array, width: array[:, :width]),

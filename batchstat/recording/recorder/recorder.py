@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import gc
 import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .arguments import Digests, fingerprint, is_stream
-from .devices import Moment
-from .dry_run import DryRun
-from .forwards import Forward, Forwards
-from .lines import part_of
-from .loaders import Fetched, Loaders
+from .arguments import length_of
+from .forward import Forward
+from .forwards import Forwards
+from .line_queue import LineQueue
+from .loaders import Loaders
 from .log import Log
 from .orders import Orders
-from .read_batches import ReadBatch
 
 _STEPS_WRITTEN_AT_ONCE = 16  # the first steps: a short command leaves them even if it is killed
 _MOST_SECONDS = 0.25
@@ -46,7 +42,6 @@ class Recorder:
     def __init__(self, orders: Orders) -> None:
         self.orders = orders
         self.log = Log(orders.folder, orders.run_id)
-        self._digests = Digests(orders.key)
         self.loaders = Loaders(keeps_batches=orders.is_dry)
         self.forwards = Forwards(self.loaders)
         self._lock = threading.RLock()  # several threads may train
@@ -68,19 +63,14 @@ class Recorder:
         self.may_exit, self._n_stops = False, 0
         # How the command ended; why a dry run read less than an epoch, or "".
         self.why_ended, self.why_partly = "the command ended", ""
-        self._last_fetched: Fetched | None = None  # the loader's batch that was computed last
-        self._last_model: Any = None  # that computed it
         self._threads: set[threading.Thread] = set()  # those that train
-        self._dry_run = DryRun(self.loaders)
         self._written_at = 0.0  # when the queue was written last, by `perf_counter`
-        # What is to be written: the forwards of a batch (none for the end of a step), the moments
-        # at which it began and ended, and its line so far.
-        self._queue: collections.deque[tuple[list[Forward], list[Moment], dict[str, Any]]]
-        self._queue = collections.deque()
+        self.queue = LineQueue(orders, self.log, self.loaders, self.forwards.clock)
 
     def begin_trainer(self, facts: dict[str, Any]) -> None:
         """Write the facts of a Trainer that begins, after the batches of any earlier training."""
-        self.write_arrived(wait=True)
+        self.queue.dry_run = None  # its dry run goes through its own loop
+        self.queue.write_arrived(wait=True)
         self.log.write([{"k": "trainer", **facts}])
 
     def refuse(self, why: str) -> None:
@@ -136,14 +126,16 @@ class Recorder:
             return
         if not self._knows_optimizer():
             self.end_step("zero_grad")
-        elif self._last_model is not None and _holds_gradients(owner, self._last_model.module()):
+        elif self.queue.last_model is not None and _holds_gradients(
+            owner, self.queue.last_model.module()
+        ):
             self.end_step("zero_grad", cleared=True)
 
     def _knows_optimizer(self) -> bool:
         # One may have been made before a block that is recorded: it is looked for once.
-        if not self.has_optimizer and not self._has_looked and self._last_model is not None:
+        if not self.has_optimizer and not self._has_looked and self.queue.last_model is not None:
             self._has_looked, kind = True, sys.modules["torch"].optim.Optimizer
-            model = self._last_model.module()
+            model = self.queue.last_model.module()
             made = [each for each in gc.get_objects() if issubclass(type(each), kind)]
             self.has_optimizer = any(_holds_gradients(each, model) for each in made)
         return self.has_optimizer
@@ -184,9 +176,9 @@ class Recorder:
             line["unused"], self.forwards.unused = self.forwards.unused, [0, 0]
         self.batches_in_step += 1
         self._batches_in_all += 1
-        self._last_model = forwards[0].model
+        self.queue.last_model = forwards[0].model
         self._threads.add(forwards[0].thread)
-        self._queue.append((forwards, moments, line))
+        self.queue.add(forwards, moments, line)
         is_loop = self.orders.is_dry and self.trainer is None
         if is_loop and not self._steps_made and self._batches_in_all >= _MOST_WITHOUT_STEP:
             self.why_partly = "its first %d batches took no optimizer step" % self._batches_in_all
@@ -201,10 +193,10 @@ class Recorder:
         # Without a batch, it is the step of those that were cleared.
         number = self.steps if self.batches_in_step else self.steps - 1
         line = {"k": "step", "s": number, "by": by, **_flags(skipped=skipped, cleared=cleared)}
-        self._queue.append(([], [now], line))  # no forwards, and the moment of the step's end
+        self.queue.add([], [now], line)  # no forwards, and the moment of the step's end
         # The queue waits for several steps, but for the first ones: a short command may be killed.
         if now.at - self._written_at > _MOST_SECONDS or self.steps < _STEPS_WRITTEN_AT_ONCE:
-            self.write_arrived()
+            self.queue.write_arrived()
             self._written_at = now.at
         self.steps, self.batches_in_step = number + 1, 0
         self._steps_made, self._is_cleared = self._steps_made + (not cleared), cleared
@@ -214,123 +206,22 @@ class Recorder:
         made = self._steps_made
         if self.orders.is_dry and self.trainer is None and made == _STEPS_COMPUTED_IN_DRY_RUN:
             self._is_tail_made = _makes_tail()
-            self.why_partly = self.read_rest()
+            self.forwards.record(False)  # what a collate function calls is not training
+            self.why_partly = self.queue.read_rest()
             self.stop("%d steps were computed" % made)
         # As many steps as the user asked for; 0 where the command makes all of its own.
         if self.orders.steps and made >= self.orders.steps:
             self.stop("%d steps were made" % made)
 
-    # --- what is written -------------------------------------------------------------------------
-    def write_arrived(self, wait: bool = False) -> None:
-        """Write the queue up to the first line that waits for a device; with `wait`, all of it."""
-        self.log.write(itertools.chain(self._handed_lines(), self._arrived_lines(wait)))
-
-    def _arrived_lines(self, wait: bool) -> Iterator[dict[str, Any]]:
-        """Take the lines of `write_arrived` out of the queue, complete and yield them."""
-        while self._queue:
-            forwards, moments, line = self._queue[0]
-            awaited: list[Any] = [*forwards, *moments]
-            if not wait and not all(each.is_here for each in awaited):
-                return
-            self._queue.popleft()
-            if forwards:  # a batch, not the end of a step
-                # A forward without parts has rows of whole numbers that cannot be token ids.
-                computed = [(parts, forward) for forward in forwards if (parts := forward.read())]
-                if not computed:
-                    continue
-                self._add_samples(line, computed)
-            # Before the times below, which are counted from when the file is opened.
-            self.log.open()
-            if moments:
-                clock = self.forwards.clock
-                line["t"] = [self.log.seconds(clock.seconds(moment)) for moment in moments]
-            yield line
-
-    def _handed_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield numbers and digests of the samples that accelerate's dispatcher handed out."""
-        # Only its first rank has the numbers. The digests tell which rank computed which sample.
-        while self.loaders.handed:
-            fetched = self.loaders.handed.pop(0)
-            # Read as the model reads them. Before one has computed, they are not written.
-            parts = [] if self._last_model is None else self._last_model.read(fetched.arrays)
-            if parts and fetched.numbers is not None:  # a stream has no numbers
-                digests = self._digests.of(parts[0])
-                yield {"k": "handed", "e": fetched.epoch, "n": fetched.numbers, "d": digests}
-
     def forget(self) -> None:
         """Forget the batches of the process that this one was forked from, which writes them."""
         self._lock = threading.RLock()  # another thread may have held it
-        self._queue.clear()
+        self.queue.clear()
         self.forwards.forget()
         self.steps = self.batches_in_step = self.optimizer_steps = self._batches_in_all = 0
         self._steps_made, self._is_cleared, self.is_closed = 0, False, False
 
-    def _add_samples(
-        self, line: dict[str, Any], computed: list[tuple[list[ReadBatch], Forward]]
-    ) -> None:
-        """Add to the line of a batch what its forwards computed, its epoch and sample numbers."""
-        all_parts: list[ReadBatch] = []
-        # For each part, the loader's batch that it is of; None where that is not known.
-        fetched_of_parts: list[Fetched | None] = []
-        views: dict[Any, Fetched | None] = {}  # several forwards may compute one batch
-        for parts, forward in computed:
-            ids = parts[0].ids
-            key = None if ids is None or len(computed) < 2 else fingerprint(ids)
-            fetched = forward.fetched or views.get(key)
-            fetched = fetched or self.loaders.take_with_ids(
-                parts[0], self._last_fetched, forward.newest_epoch
-            )
-            if key is not None:
-                views[key] = fetched
-            all_parts += parts
-            fetched_of_parts += [fetched] * len(parts)
-        if self.orders.is_dry and self.trainer is None:
-            known = list(filter(None, fetched_of_parts))
-            explained = self._dry_run.learn(line["s"], computed, known, self._last_fetched)
-            if explained is not None:
-                fetched_of_parts = [explained] * len(all_parts)
-        self._last_fetched = next(filter(None, reversed(fetched_of_parts)), self._last_fetched)
-        batches = set(filter(None, fetched_of_parts))
-        if len(batches) == 1:
-            (fetched,) = batches
-            # The other forwards of this backward compute other views of the only loader's batch.
-            n_samples = len(fetched.numbers or [0])
-            if n_samples and not any(part.rows % n_samples for part in all_parts):
-                fetched_of_parts = [fetched] * len(all_parts)
-                line["one"] = 1
-            iterator = fetched.iterator and fetched.iterator()
-            if is_stream(getattr(iterator, "_dataset", None)):
-                line["stream"] = True
-        self._add_parts(line, all_parts, fetched_of_parts)
-
-    def _add_parts(
-        self, line: dict[str, Any], parts: list[ReadBatch], fetched: Sequence[Fetched | None]
-    ) -> None:
-        """Add parts to a line, with the loader's batch of each; with digests if one is unknown."""
-        line["parts"] = [part_of(part) for part in parts]
-        known = [each for each in fetched if each is not None]
-        if known:
-            line["epoch"] = known[-1].epoch
-            line["sources"] = [each and each.source for each in fetched]
-        numbers = [each.numbers for each in known]
-        if len(known) == len(fetched) and None not in numbers:
-            line["numbers"] = numbers
-        else:
-            line["digests"] = [self._digests.of(part) for part in parts]
-
     # --- ends ------------------------------------------------------------------------------------
-    def read_rest(self) -> str:
-        """In a dry run, read the rest of the epoch; return why less of it was read, or ""."""
-        self.forwards.record(False)  # what a collate function calls is not training
-        self.write_arrived(wait=True)
-        for fetched, parts in self._dry_run.rest(self.orders.steps):
-            if parts:
-                line: dict[str, Any] = {"k": "rest", "one": 1}
-                self._add_parts(line, parts, [fetched] * len(parts))
-                self.log.write([line])
-        self.log.write(self._handed_lines())
-        return self._dry_run.why_less
-
     def stop(self, why: str, code: int = 0) -> None:
         """End the command by raising `Stopped`: a code of 0 says that this was planned. Whatever it
         calls of torch afterwards ends it again, as a bare `except:` of a loop may go on.
@@ -363,7 +254,7 @@ class Recorder:
         """Write what is left in the queue and the last line; where nothing was trained, why."""
         forwards = self.forwards
         # As in a launcher or a worker of a loader, which have a recorder too.
-        if not (self.log.is_open or self._queue):
+        if not (self.log.is_open or self.queue):
             if forwards.unused[0] or forwards.pending or forwards.misses:
                 waiting = len(forwards.pending)
                 self.log.note_process("nothing", unused=forwards.unused, waiting=waiting)
@@ -372,8 +263,8 @@ class Recorder:
         # Without an optimizer zero_grad ends a step, and none comes after the last one.
         if self.batches_in_step and not self._knows_optimizer():
             step = {"k": "step", "s": self.steps}
-            self._queue.append(([], [forwards.clock.now()], step))
-        self.write_arrived(wait=True)
+            self.queue.add([], [forwards.clock.now()], step)
+        self.queue.write_arrived(wait=True)
         if self.log.is_open:
             line: dict[str, Any] = {"k": "end", "why": self.why_ended, "unused": forwards.unused}
             once, tail = self.loaders.n_yielding == 1, self._is_tail_made
@@ -387,14 +278,6 @@ class Recorder:
 
 def _flags(**holds: bool) -> dict[str, int]:
     return {name: 1 for name in holds if holds[name]}
-
-
-def length_of(data: Any) -> Any:
-    """Return the length of a loader or a data set; None where it has none, as a stream."""
-    try:
-        return len(data)
-    except Exception:  # a loader asks the script's own data set
-        return None
 
 
 def _holds_gradients(owner: Any, model: Any) -> bool:

@@ -10,10 +10,10 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-from .arguments import WholeNumbers, is_stream
-from .forwards import Forward
+from .arguments import WholeNumbers, is_stream, length_of
+from .forward import Forward
 from .patches import Patches
-from .recorder import Recorder, length_of
+from .recorder import Recorder
 
 LIBRARIES = ("transformers", "trl", "accelerate", "datasets", "torch")  # whose rules are known
 # Methods of a Trainer that decide its loss; and which samples share a batch.

@@ -13,7 +13,7 @@ from batchstat.planning.rules import FROM_ONE_PLAN
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.render.command_lines import COMPLETE, non_defaults
-from batchstat.simulation.compare.learning_rate import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
+from batchstat.simulation.compare.changes import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
 
 _LINES = {
     "torch": """\

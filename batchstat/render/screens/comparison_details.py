@@ -9,12 +9,12 @@ from batchstat.documents.grouping import Mixing, Sweep
 from batchstat.documents.trained import Amounts
 from batchstat.render.screens.layout import Caption, Line, Rows
 from batchstat.render.text import batches, class_name, decimal, percent, span
-from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.compare.learning_rate import (
+from batchstat.simulation.compare.changes import (
     LINEAR_SOURCE,
     SQUARE_ROOT_SOURCE,
     learning_rate_hint,
 )
+from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
 from batchstat.words import counted

@@ -18,10 +18,12 @@ from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.strategies.static import Static
 from batchstat.recording.given_batches import GivenBatches
-from batchstat.simulation.compare.learning_rate import learning_rate_hint
+from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.token_weights import EXACT
 from batchstat.simulation.results import StrategyResult
 
+LINEAR_SOURCE = "for SGD: Goyal et al. 2017"
+SQUARE_ROOT_SOURCE = "Krizhevsky 2014; for Adam: Malladi et al. 2022"
 LEAST_SAVED = 0.05  # share of the current compute that a change saves at least
 MOST_LOST = 0.005
 """Share of the corpus that a change may lose, or repeat, beyond what the current setup does."""
@@ -268,3 +270,17 @@ def _is_allowed(change: Change, budget: int) -> bool:
     repeats_more = changed.repeated_share > now.repeated_share + MOST_LOST
     fits = _fits(change.row, budget) and not loses_more and not repeats_more
     return fits and change.has_place
+
+
+def learning_rate_hint(current: PlanCounts, new: PlanCounts) -> LearningRateHint:
+    """Return the hint for changing from one strategy to another: each step is taken as if it had
+    the mean number of samples.
+
+    Example:
+        >>> hint = LearningRateHint(batch_ratio=4.0)
+        >>> hint.linear, hint.square_root
+        (4.0, 2.0)
+    """
+    # Products of whole numbers are divided once, so that equal strategies give exactly 1.
+    ratio = (new.samples * current.begun_steps) / (current.samples * new.begun_steps)
+    return LearningRateHint(ratio)

@@ -20,8 +20,7 @@ from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.recording.run_facts import RunFacts
-from batchstat.simulation.compare.changes import Changes
-from batchstat.simulation.compare.learning_rate import learning_rate_hint
+from batchstat.simulation.compare.changes import Changes, learning_rate_hint
 from batchstat.simulation.compare.step_bound import StepBound, step_bound
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult

@@ -172,7 +172,7 @@ class LiveRecording:
         recorder = self._recorder
         if recorder is None or recorder.is_closed:
             return {}
-        recorder.safely(recorder.write_arrived, wait=True)
+        recorder.safely(recorder.queue.write_arrived, wait=True)
         _of_first_rank(None)  # to wait until all ranks have written
         numbers: dict[str, float] = {}
         if ranks()[0] == 0:

@@ -18,10 +18,9 @@ from batchstat.trainers.preflight.observed import (
     LOADER,
     Observed,
     WholeEpoch,
-    loss_of,
     observe_batches,
-    setup_of_trainer,
 )
+from batchstat.trainers.preflight.observed_objects import loss_of, setup_of_trainer
 from batchstat.words import counted
 
 
