@@ -172,11 +172,12 @@ def _computed_steps(rank: RecordedRank) -> list[list[_Timed]]:
 
 
 def _samples_per_row(part: ReadBatch) -> int:
-    if part.real is None or all(len(row) == 1 for row in part.real):
+    if part.real is None or all(len(row) <= 1 for row in part.real):
         return 1
     pairs = sum(length**2 for row in part.real for length in row)
     # n equal samples of a row have n x (width / n)^2 = width^2 / n pairs: n is solved for.
-    return max(1, round(part.rows * part.width**2 / pairs)) if pairs else 1
+    # Where most of the rows is padding, that may be more than their tokens.
+    return min(part.width, max(1, round(part.rows * part.width**2 / max(1, pairs))))
 
 
 def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .handing import Handing
-from .loaders import Fetched, Loaders
+from .loaders import Fetched, Loaders, goes_on
 from .read_batches import ReadBatch
 
 if TYPE_CHECKING:
@@ -42,10 +42,16 @@ class DryRun:
         self._batches_of_steps[step] += 1
         # Else a recent one of which the model was given a part, such as all tokens but the last: of
         # the same iterator before those of others, such as an evaluation's, and not computed yet.
-        epoch = None if last is None else last.epoch
+        epoch, forward = last and last.epoch, computed[0][1]
+        possible = (each for each in self._loaders.recent if each.epoch <= forward.newest_epoch)
         recent = sorted(
-            (each for each in self._loaders.recent if self._loaders.goes_on(each, last)),
-            key=lambda each: (each in self._computed, each.epoch != epoch, -each.epoch),
+            (each for each in possible if goes_on(each, last, forward.live_epochs)),
+            key=lambda each: (
+                each in self._computed,
+                each.epoch not in forward.live_epochs,
+                each.epoch != epoch,
+                -each.epoch,
+            ),
         )
         for fetched in [*known, *recent]:
             if self._handing.learn(computed, fetched.arrays):

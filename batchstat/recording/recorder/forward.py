@@ -88,6 +88,7 @@ class Forward:
     is_watched = False  # whether any output was found that a gradient could come back to
     sizes: Sequence[tuple[int, ...]] = ()  # of the outputs that are no single number
     newest_epoch = sys.maxsize  # the number of the newest iterator of a loader
+    live_epochs: frozenset[int] = frozenset()  # the numbers of those that the loop held
     fetched: Fetched | None = None  # the loader's batch that has its very tensors
     arrays: Any = None  # the whole numbers among its arguments; None while a device has them
     _copies: Copies | None = None  # that a device still makes

@@ -97,7 +97,7 @@ class LineQueue:
             key = None if ids is None or len(computed) < 2 else fingerprint(ids)
             fetched = forward.fetched or views.get(key)
             fetched = fetched or self._loaders.take_with_ids(
-                parts[0], self._last_fetched, forward.newest_epoch
+                parts[0], self._last_fetched, forward.newest_epoch, forward.live_epochs
             )
             if key is not None:
                 views[key] = fetched
@@ -108,7 +108,12 @@ class LineQueue:
             explained = self.dry_run.learn(line["s"], computed, known, self._last_fetched)
             if explained is not None:
                 fetched_of_parts = [explained] * len(all_parts)
-        self._last_fetched = next(filter(None, reversed(fetched_of_parts)), self._last_fetched)
+        last = self._last_fetched
+        self._last_fetched = next(filter(None, reversed(fetched_of_parts)), last)
+        if self._last_fetched is not None and self._last_fetched is not last:
+            self._last_fetched.ids = all_parts[-1].ids
+            if last is not None:
+                last.ids = None
         batches = set(filter(None, fetched_of_parts))
         if len(batches) == 1:
             (fetched,) = batches

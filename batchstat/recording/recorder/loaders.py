@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from .arguments import WholeNumbers, as_array, fingerprint
-from .read_batches import ReadBatch
+from .read_batches import ReadBatch, is_equal
 from .reading import token_ids
 
 # The attribute of an iterator that holds its facts, which so go when the iterator goes.
@@ -23,7 +23,7 @@ _MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an e
 class Fetched:
     """A batch that a loader has handed out."""
 
-    __slots__ = ("data", "epoch", "iterator", "numbers", "place", "source")
+    __slots__ = ("data", "epoch", "ids", "iterator", "numbers", "place", "source")
 
     def __init__(
         self, iterator: Any, facts: _IteratorFacts, numbers: list[int] | None, data: Any
@@ -33,6 +33,7 @@ class Fetched:
         # Its sample numbers; None for a stream, which has none, and for a part of a batch.
         self.numbers = numbers
         self.data = data  # what the loader yielded; None where that is not needed any more
+        self.ids: Any = None  # the token ids of the batch that was computed last, else None
         # (epoch, data set, loader), a number of each. The epoch is the number of the iterator.
         self.source, self.epoch = facts.source, facts.source[0]
         self.place = facts.n_yielded  # how many batches the iterator had yielded before
@@ -73,6 +74,7 @@ class Loaders:
         self._data_sets, self._loaders = _Numbering(), _Numbering()
         # The number of the newest iterator, and how many iterators have yielded batches.
         self.newest_epoch, self.n_yielding = -1, 0
+        self._iterators: collections.deque[tuple[int, Any]] = collections.deque(maxlen=_RECENT)
         self._trained: set[int] = set()  # the numbers of iterators whose batches were computed
 
     def note_asked(self, iterator: Any, index: Any) -> None:
@@ -103,6 +105,8 @@ class Loaders:
         then waits for a forward that has its token ids.
         """
         self.recent.append(fetched)
+        if not fetched.place:
+            self._iterators.append((fetched.epoch, fetched.iterator))
         # In a dry run no batch is taken by its tensors: each waits from the beginning.
         if self._keeps_batches:
             self._put_waiting(fetched)
@@ -117,6 +121,11 @@ class Loaders:
             fetched.data = None  # the fingerprint is enough, and an evaluation hands out many
         while len(self._waiting) > _MOST_FETCHED:
             self._waiting.popitem(last=False)  # the oldest
+
+    @property
+    def live_epochs(self) -> frozenset[int]:
+        """The numbers of the last iterators that have yielded and that the loop still holds."""
+        return frozenset(epoch for epoch, held in self._iterators if held() is not None)
 
     def mark_dispatched(self, iterator: Any) -> None:
         """Note that accelerate's dispatcher cuts what an iterator yields into parts for ranks."""
@@ -164,10 +173,14 @@ class Loaders:
         return None
 
     def take_with_ids(
-        self, computed: ReadBatch, last: Fetched | None, newest_epoch: int
+        self,
+        computed: ReadBatch,
+        last: Fetched | None,
+        newest_epoch: int,
+        live_epochs: Container[int],
     ) -> Fetched | None:
         """Return the waiting batch that has the token ids of a computed one, and forget it. `last`
-        is the loader's batch before it, `newest_epoch` that of the newest iterator at that time.
+        is the loader's batch before it; the others are as they were when it was computed.
         """
         if computed.ids is None:
             return None
@@ -178,19 +191,19 @@ class Loaders:
         key = fingerprint(computed.ids)
         # Batches are read a while after they are computed: a later epoch may have begun.
         waiting = self._waiting.get(key, [])
-        same_ids = [
-            each for each in waiting if each.epoch <= newest_epoch and self.goes_on(each, last)
-        ]
+        same_ids = [each for each in waiting if each.epoch <= newest_epoch]
+        if self._keeps_batches or (last is not None and is_equal(last.ids, computed.ids)):
+            same_ids = [each for each in same_ids if goes_on(each, last, live_epochs)]
         if not same_ids:
             return None
-        # An evaluation on the training data hands out the same batches; its iterator is gone when
-        # it ends. The batch that is trained is of the iterator of the last, or else of any that
-        # was trained, or else of the newest.
+        # An evaluation on the training data hands out the same batches, and an epoch before may
+        # have skipped them; their iterators were gone. The batch that is trained is of the iterator
+        # of the last, or else of any that was trained, or else of the newest.
         epoch = None if last is None else last.epoch
         taken = max(
             same_ids,
             key=lambda each: (
-                each.iterator() is not None,
+                each.epoch in live_epochs,
                 each.epoch == epoch,
                 each.epoch in self._trained,
                 each.epoch,
@@ -202,15 +215,6 @@ class Loaders:
         if not waiting:
             del self._waiting[key]
         return taken
-
-    def goes_on(self, fetched: Fetched, last: Fetched | None) -> bool:
-        """Return whether a loop may still compute a batch of a loader after the `last` one.
-        In a dry run, what an ended evaluation or an earlier epoch left is not computed any more as
-        long as the iterator of the last goes on: an equal batch is that one, computed again.
-        """
-        if not self._keeps_batches or last is None or fetched.epoch == last.epoch:
-            return True
-        return fetched.iterator() is not None or last.iterator() is None
 
     def read_uncomputed(self, last: Fetched, computed: Container[Fetched]) -> Iterator[Fetched]:
         """Yield the batches of the epoch of the `last` computed one that are not computed yet."""
@@ -227,6 +231,15 @@ class Loaders:
         waiting = [fetched for same_ids in self._waiting.values() for fetched in same_ids]
         self._waiting.clear()
         return waiting
+
+
+def goes_on(fetched: Fetched, last: Fetched | None, live_epochs: Container[int]) -> bool:
+    """Return whether a loop may compute a batch of a loader after the `last` one. What an ended
+    evaluation or an earlier epoch left is not computed any more as long as the iterator of the last
+    goes on: an equal batch is that one, computed again.
+    """
+    is_of_last = last is None or fetched.epoch == last.epoch
+    return is_of_last or fetched.epoch in live_epochs or last.epoch not in live_epochs
 
 
 class _IteratorFacts:

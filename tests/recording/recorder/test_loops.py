@@ -288,6 +288,57 @@ def test_epochs_are_told_apart(workers, tmp_path):
         assert [row[0] for row in part.real] == [LENGTHS[n] for n in numbers]
 
 
+@pytest.mark.parametrize("loaders", ["one", "anew"])
+def test_a_batch_that_an_earlier_epoch_skipped_is_of_its_own(loaders, tmp_path):
+    """Batches of a device's copies are known by their ids, and read after both epochs are over."""
+
+    def loop() -> None:
+        model, both = Model(), loader()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for epoch in range(2):
+            each = both if loaders == "one" else loader()
+            for place, batch in enumerate(each):
+                if place % 2 == epoch:
+                    model(batch.clone()).sum().backward()
+        optimizer.step()
+
+    [rank] = recorded(tmp_path / "run", loop).ranks
+    assert [batch.epoch for batch in rank.batches] == [0] * 5 + [1] * 5
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_two_models_compute_a_batch_that_an_evaluation_had(dry, tmp_path):
+    """The second computes that of the first again, not the batch of the evaluation."""
+
+    def loop() -> None:
+        models, train = [Model(), Model()], loader()
+        optimizer = torch.optim.SGD([*models[0].parameters(), *models[1].parameters()], 0.1)
+        with torch.no_grad():
+            for batch in train:
+                models[0](batch)
+        for batch in train:
+            for model in models:
+                model(batch).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    [rank] = recorded(tmp_path / "run", loop, dry_run=dry).ranks
+    assert {batch.epoch for batch in rank.batches} <= {1, None}
+
+
+def test_epochs_of_one_batch_are_two_in_a_dry_run(tmp_path):
+    def loop() -> None:
+        model, one = Model(), torch.utils.data.DataLoader(SEQUENCES, 40, collate_fn=padded)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(2):
+            for batch in one:
+                model(batch[:, :-1]).sum().backward()
+        optimizer.step()
+
+    [rank] = recorded(tmp_path / "run", loop, dry_run=True).ranks
+    assert [batch.epoch for batch in rank.batches] == [0, 1]
+
+
 def test_loaders_of_parts_of_a_data_set_are_said(tmp_path):
     """What a loop draws in each may be the stages of a curriculum, or epochs of which it skips."""
 

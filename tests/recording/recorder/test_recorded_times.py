@@ -241,6 +241,17 @@ def test_a_run_whose_times_tell_nothing(tmp_path, made, facts, why):
         batchstat.compare([4, 5, 6], calibration=folder)
 
 
+def test_rows_of_padding_alone_hold_no_samples(tmp_path):
+    def made(lengths: list[list[int]]) -> Iterator[dict[str, Any]]:
+        for line in lines(lengths):
+            if line["k"] == "batch" and line["s"] % 2:
+                line["parts"][0]["n"][:3] = [[], [], []]
+            yield line
+
+    calibration = recorded_calibration(read_recording(recorded(tmp_path, made(lengths_of(60)))))
+    assert {point.samples_per_row for point in calibration.points} == {1}
+
+
 def test_times_of_several_forwards_are_not_apart(tmp_path):
     made = list(lines(lengths_of(100)))
     for line in made:

@@ -7,7 +7,7 @@ import pytest
 
 import batchstat
 from batchstat import BatchSampler
-from batchstat.simulation.compare import learning_rate
+from batchstat.simulation.compare import changes as learning_rate
 
 LENGTHS = np.random.default_rng(0).integers(2, 300, 500)
 
