@@ -49,8 +49,7 @@ def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 def sum_groups(numbers: Ints, offsets: Ints) -> Ints:
     """Return (n_groups,) the sum of each group, which may be empty, unlike in `exact.sums`."""
     # The running sum, from 0, at each offset; a group is the difference of two.
-    totals: Ints = np.diff(offsets_from_sizes(numbers)[offsets])
-    return totals
+    return np.diff(offsets_from_sizes(numbers)[offsets])
 
 
 def first_of_groups(offsets: Ints) -> Ints:

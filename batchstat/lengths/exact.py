@@ -25,8 +25,7 @@ def widen(numbers: Ints, bound: int) -> Ints:
 def product(one: Ints, other: Ints) -> Ints:
     """Return one × other, element by element."""
     bound = _largest(one) * _largest(other)
-    products: Ints = widen(one, bound) * widen(other, bound)
-    return products
+    return widen(one, bound) * widen(other, bound)
 
 
 def total(numbers: Ints) -> int:
@@ -82,9 +81,6 @@ def sums_at(positions: Ints, numbers: Ints, size: int) -> Ints:
 def add_exactly(numbers: Ints, add: Callable[[Ints], Ints], max_summands: int) -> Ints:
     """Return `add(numbers)` without overflow: the same sums, however large they are. `add` sums
     numbers of an array of any shape, at most `max_summands` in each sum.
-
-    Where a sum may not fit 64 bits, the high and the low 32 bits of the numbers are summed
-    separately, so that neither sum overflows, and then joined.
     """
     # `object` arrays hold Python integers, which never overflow; and ordinary sums fit.
     if numbers.dtype == object or _largest(numbers) * max_summands < _LIMIT:
@@ -96,7 +92,6 @@ def add_exactly(numbers: Ints, add: Callable[[Ints], Ints], max_summands: int) -
     # A sum of low halves may have more than 32 bits: the upper ones belong to the high sum.
     high_sums = high_sums + (low_sums >> _HALF)
     bound = (_largest(high_sums) + 1) << _HALF  # no result is larger
-    # Both are joined; as Python integers, if the bound does not fit 64 bits.
     results: Ints = (widen(high_sums, bound) << _HALF) + (low_sums & _LOW)
     return results
 

@@ -18,8 +18,7 @@ _IS_INTEGRAL = re.compile(r"-?\d+\.0+").fullmatch
 _IS_NUMBER = re.compile(r"-?\d+").fullmatch
 _ARE_NUMBERS = re.compile(r"\d+(, ?\d+)+").fullmatch
 _OF_INDICATORS = {"0", "1"}
-_LONGEST_LIST = 100_000
-"""Characters of a text that is parsed as a list: thousands of classes have fewer."""
+_LONGEST_LIST = 100_000  # characters of a text that is parsed: thousands of classes have fewer
 
 
 def label_text(label: Any) -> str | None:
@@ -47,10 +46,8 @@ def label_text(label: Any) -> str | None:
 
 @lru_cache(maxsize=1 << 14)  # a column has few classes in many cells
 def label_of_cell(cell: str) -> str | None:
-    """Return the label in a cell of delimited text, in which all values are text.
-
-    pandas writes whole numbers beside an empty cell as 1.0, and booleans as True: the same frame
-    has 1 and true in Parquet and JSON.
+    """Return the label in a cell of delimited text, where pandas writes whole numbers beside an
+    empty cell as 1.0, and booleans as True: the same frame has 1 and true in Parquet and JSON.
     """
     if _IS_INTEGRAL(cell):
         return label_text(float(cell))
@@ -101,11 +98,9 @@ def _in_brackets(name: str) -> list[str] | None:
 class Labels:
     """Classes of samples: at most one each, or any number if there are `offsets`."""
 
-    # (n,) index into `names`, -1 for no label; or (offsets[-1],) those of all samples in order.
-    codes: Ints
+    codes: Ints  # (n,) index into `names`, -1 for no label; or (offsets[-1],) of all samples
     names: tuple[str, ...]  # the labels that occur, in order of their first sample
-    # (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None if every sample has one code.
-    offsets: Ints | None = None
+    offsets: Ints | None = None  # (n + 1,) codes of each sample; None if every sample has one
 
     @property
     def samples(self) -> Ints:

@@ -10,11 +10,9 @@ from batchstat.parameters import described
 from batchstat.records import Amount, Count, Record, told
 
 _STEP, _MOST_MULTIPLES = 64, 10
-_FINER_ABOVE = 2_048
-"""Above this, powers of two are too far apart: those between two of them are candidates as well."""
+_FINER_ABOVE = 2_048  # above this, powers of two are too far apart: one between two is added
 _OUTLIER = 4  # outliers are longer than so many times the 99th percentile
-_ONE_OUTLIER_IN = 500
-"""At most one sample in so many is an outlier, and always one: more of them are a tail."""
+_ONE_OUTLIER_IN = 500  # at most one sample in so many is an outlier: more of them are a tail
 USUAL_BATCH_SIZE = 8  # what Hugging Face's Trainer has by default
 
 

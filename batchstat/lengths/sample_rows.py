@@ -14,8 +14,7 @@ class SampleRows:
     """The k rows of each of n samples, which are computed together whatever batch it is in."""
 
     lengths: Ints  # (n, k) tokens of each row
-    # Rows of a sample in each forward of its batch: (2,) if one computes both; (1, 1) if each is in
-    # a forward of its own, with a width of its own.
+    # Rows in each forward of a batch: (2,) if one computes both; (1, 1) if each has its own width.
     forwards: tuple[int, ...]
     kind: str  # "view"; or "pair": chosen and rejected, whose loss asks for no other sample
 

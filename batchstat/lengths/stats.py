@@ -15,9 +15,9 @@ from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, told
 
 _AT_ONCE = 1 << 22  # number of lengths that are sorted together: bounds the memory of sorting
+_FEW = 1 << 12  # so many counters cost no more than sorting a few numbers
 
-PERCENTILES = (500, 900, 950, 990, 999)
-"""In thousandths, so that ranks are computed in whole numbers."""
+PERCENTILES = (500, 900, 950, 990, 999)  # in thousandths: ranks are computed in whole numbers
 
 
 @described("How many values fall between two edges: four bins per octave.")
@@ -82,9 +82,7 @@ class LengthStats:
         return sqrt(squares * self.count - self.sum**2) / self.count
 
     def percentile(self, thousandths: int) -> int:
-        """Return the smallest length that at least this share of the lengths do not exceed: of [1,
-        2, 3, 4], 500 thousandths do not exceed 2.
-        """
+        """Return the shortest length that this share do not exceed: [1, 2, 3, 4] and 500 give 2."""
         rank = -(-self.count * thousandths // 1000)  # rounded up
         # The first distinct length up to which there are at least `rank` lengths.
         return int(self.values[np.searchsorted(np.cumsum(self.counts), rank)])
@@ -129,8 +127,7 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
     largest = int(numbers.max(initial=0))
     # bincount would need a counter for every number up to the largest, and takes none below 0.
     if largest > max(len(numbers), _FEW) or numbers.min(initial=0) < 0:
-        # With counts, `np.unique` sorts. Without, it hashes since NumPy 2.3, which takes 13 times
-        # as long where most are distinct.
+        # With counts, NumPy sorts. Without, 2.3 hashes: 13 times as slow if most are distinct.
         values, counts = np.unique(numbers, return_counts=True)
         return values.astype(np.int64), counts
     # times[v] is how often v occurs, counted in parts that stay in the cache.
@@ -140,9 +137,6 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
         times[: len(part_times)] += part_times
     values = np.flatnonzero(times)
     return values, times[values]
-
-
-_FEW = 1 << 12  # so many counters cost no more than sorting a few numbers
 
 
 def validate_lengths(lengths: npt.ArrayLike) -> Ints:

@@ -20,9 +20,7 @@ class TokenRanges:
     many tokens of the kind are left then follows from the ranges.
     """
 
-    # (m,) positions in their sample at which ranges begin and end, alternating and ascending: [2,
-    # 5, 7, 8] are the tokens 2, 3, 4 and 7.
-    edges: Ints
+    edges: Ints  # (m,) where ranges begin and end, in turn: [2, 5, 7, 8] are tokens 2, 3, 4, 7
     offsets: Ints  # (n + 1,) sample i has edges[offsets[i] : offsets[i + 1]]
 
     def __len__(self) -> int:
@@ -35,8 +33,7 @@ class TokenRanges:
 
         Mask 0 1 1 | 1 0 of two samples, offsets [0, 3, 5] -> edges [1, 3] and [0, 1].
         """
-        # (n_tokens,) whether a token is the first one of a range, as the one before is not in the
-        # mask, and whether it is the last one, as the one after is not.
+        # (n_tokens,) whether each is the first token of a range, and whether it is the last.
         is_first, is_last = mask.copy(), mask.copy()
         is_first[1:] &= ~mask[:-1]
         is_last[:-1] &= ~mask[1:]
@@ -61,7 +58,6 @@ class TokenRanges:
         """
         has_range = counts > 0
         ends = lengths[has_range]
-        # Edges are, in turn, the begin and the end of each range.
         edges = np.stack([ends - counts[has_range], ends], axis=1).reshape(-1)
         return cls(edges, offsets_from_sizes(2 * has_range))
 
@@ -129,8 +125,7 @@ class TokenRanges:
         range_offsets = self.offsets // 2
         n_ranges = np.diff(range_offsets)
         first, end = self.edges[::2], self.edges[1::2]
-        # Cut each range to its sample's part; one outside ends before it begins, and counts 0
-        # below.
+        # Cut each range to its sample's part; one outside ends before it begins: it counts 0.
         if stops is not None:
             end = np.minimum(end, np.repeat(stops, n_ranges) if np.ndim(stops) else stops)
         first = np.maximum(first, np.repeat(starts, n_ranges) if np.ndim(starts) else starts)
