@@ -96,9 +96,7 @@ class BatchSampler:
 
     @classmethod
     def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":
-        """Return one rank's batches from a file written by `batchstat compare --export`.
-
-        The file holds one epoch.
+        """Return one rank's batches of the epoch in a file of `batchstat compare --export`.
 
         Raises:
             OptionError: a rank that the plan does not have.
@@ -195,13 +193,11 @@ class BatchSampler:
         return self._detailed_batches(_Place(self._epoch, self._start))
 
     def _detailed_batches(self, position: "_Place") -> Iterator[Batch]:
-        """Yield the batches of an epoch with all their details, from `position` on. At the end, the
-        next iterator starts at the first batch again, if this one was started last and the epoch is
-        the same.
-        """
+        """Yield the batches of an epoch with all their details, from `position` on."""
         batches = self._batches(position.epoch)
         for number in self._numbers_from(position, len(batches)):
             yield batches.batch(number)
+        # The next iterator starts at the first batch again.
         if self._running is position and self._epoch == position.epoch:
             self._start = 0
 
@@ -250,9 +246,8 @@ class BatchSampler:
             # A loader may load the state only when it starts, after the next epoch was chosen.
             self._start, self._place = 0, _Place(self._epoch, 0)
             return
-        self._start = start
-        self._epoch = epoch
-        self._place = _Place(epoch, self._start)
+        self._start, self._epoch = start, epoch
+        self._place = _Place(epoch, start)
 
     def check(self, dataset: Any) -> None:
         """Check that a dataset has as many samples as the records require; else InputError."""
@@ -274,20 +269,16 @@ class BatchSampler:
         if (counts[:-1] != self.gradient_accumulation_steps).any() or np.ptp(counts[-1]) > 0:
             raise InputError(
                 f"ranks or steps of epoch {self._epoch} have different numbers of batches",
-                "write "
-                "the training loop around BatchSampler.batches(), or set distribute=batches and "
-                "remainder=repeat",
+                "write the training loop around BatchSampler.batches(), or set distribute=batches "
+                "and remainder=repeat",
             )
 
     def _numbers_from(self, position: "_Place", n: int) -> Iterator[int]:
-        """Yield the numbers of the batches from `position` to the last of n; `position` moves
-        past each before it is yielded. The iterator that was started last also moves the position
-        of the sampler.
-        """
+        """Yield the numbers of the batches from `position` to the last; it passes each first."""
         self._running = self._place = position
         for number in range(position.batches, n):
             position.batches = number + 1
-            # Set again each time, since `set_epoch` may have chosen another epoch meanwhile.
+            # The iterator started last sets it each time: `set_epoch` may have moved it meanwhile.
             if self._running is position:
                 self._place = position
             yield number

@@ -142,9 +142,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
 
 
 def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
-    """Raise ValueError if the columns were changed since writing or cannot come from any plan.
-    Digests find a column that was changed; the other checks find what training could not use.
-    """
+    """Raise ValueError if columns were changed since writing, or training could not use them."""
     from batchstat.storage.sealed_tables import check_range
 
     for name, digest in _digests(columns).items():

@@ -217,10 +217,7 @@ class RankSampler:
 
 @contextmanager
 def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
-    """Make all random numbers depend on (seed, epoch) alone inside the context: those of the global
-    generators of Python, NumPy and torch, which are restored afterwards, and of generators of the
-    sampler and of samplers inside it.
-    """
+    """Make the random numbers of all generators depend on (seed, epoch) alone, in the context."""
     draw_seed = rank_sampler_seed(seed, epoch)
     torch = sys.modules.get("torch")  # not imported: a sampler that draws with torch has done so
     with unchanged_random_state():

@@ -15,6 +15,7 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.storage.sealed_records import plain, shown, unseal
 
 SCHEMA = "batchstat.sampler/5"
+_NAMES = 1000  # most class names in a fingerprint; the codes cover all of them in any case
 
 
 def digest(*arrays: npt.NDArray[np.integer]) -> str:
@@ -23,10 +24,6 @@ def digest(*arrays: npt.NDArray[np.integer]) -> str:
     for array in arrays:
         hashed.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     return f"sha256:{hashed.hexdigest()}"
-
-
-_NAMES = 1000
-"""Maximum number of class names stored in a fingerprint; the codes cover them in any case."""
 
 
 def check_rank(rank: int, world_size: int) -> None:

@@ -21,18 +21,14 @@ from batchstat.training.state import check_same_sampler, digest
 SCHEMA = "batchstat.stream/4"
 
 _NOT_STREAMED = (
-    "world_size",
-    "distribute",
-    "remainder",
-    "order",
-    "sampler",
-    "keep_labels",
-    "gradient_accumulation_steps",
-    "wait",
-    "balance_by",
-    "loss",
+    *("world_size", "distribute", "remainder", "order", "sampler", "keep_labels"),
+    *("gradient_accumulation_steps", "wait", "balance_by", "loss"),
 )
 """Settings that only a whole epoch can have."""
+_OTHER_SOURCE = (
+    "the source does not match the state: the samples of its window have other lengths",
+    "restart the epoch, or pass replay=True if the source shuffles in a buffer",
+)
 
 
 class StreamBatcher:
@@ -304,9 +300,3 @@ def _check_longest_known(request: RowRequest, given: Settings) -> None:
     is_derived = given.batch_size is None and not request.sets("batch_size")
     if strategy.batch_capacity is not None and is_derived:
         raise OptionError(f"strategy {name} needs batch_size, or max_length to derive it from")
-
-
-_OTHER_SOURCE = (
-    "the source does not match the state: the samples of its window have other lengths",
-    "restart the epoch, or pass replay=True if the source shuffles in a buffer",
-)
