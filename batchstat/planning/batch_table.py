@@ -11,6 +11,8 @@ from batchstat.lengths.exact import moments, sums
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samples import Samples
 
+_NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares", "padded_squares")
+
 
 @dataclass(frozen=True, eq=False)
 class BatchTable:
@@ -22,8 +24,7 @@ class BatchTable:
     samples: Ints  # (n_batches,) samples that begin in it; a split one counts with its first part
     tokens: Ints  # (n_batches,) real tokens
     squares: Ints  # (n_batches,) sum of the squared lengths of its entries
-    # (n_batches,) the same, after the padding of each entry within its row is added to its length.
-    padded_squares: Ints
+    padded_squares: Ints  # (n_batches,) the same with the padding of entries within their rows
     unit_offsets: Ints  # (n_units + 1,) batches of each unit
     trained: Ints | None = None  # (n_batches,) tokens that carry loss; None where no one needs them
 
@@ -76,10 +77,7 @@ class BatchTable:
     def of_whole_samples(
         cls, rows: Ints, widths: Ints, entries: Ints, tokens: Ints, squares: Ints
     ) -> "BatchTable":
-        """Return a table from totals of batches, each (n_batches,). Each batch is a unit of its
-        own, and each entry a whole sample without padding of its own, so that samples equal
-        entries.
-        """
+        """Return batches (n_batches,) of whole, unpadded samples; each is a unit of its own."""
         units = np.arange(len(rows) + 1)
         # `samples` are the entries, and `padded_squares` the squares.
         return cls(rows, widths, entries, entries, tokens, squares, squares, units)
@@ -117,6 +115,3 @@ class BatchTable:
     def sum_by_unit(self, numbers: Ints) -> Ints:
         """Return (n_units,) the sum of `numbers` (n_batches,) over the batches of each unit."""
         return numbers if self.n_units == len(self) else sums(numbers, self.unit_offsets)
-
-
-_NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares", "padded_squares")

@@ -11,6 +11,8 @@ from batchstat.errors import InputError, did_you_mean
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels, label_text, list_text
 
+_SHOWN = 20  # labels that a message lists at most
+
 
 @dataclass(frozen=True, eq=False)
 class Classes:
@@ -150,6 +152,3 @@ def not_there(label: str, names: Sequence[str]) -> str:
     nearest = did_you_mean(label, names)
     first_names = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     return f": {nearest}" if nearest else f" (has: {first_names})"
-
-
-_SHOWN = 20  # labels that a message lists at most

@@ -6,8 +6,7 @@ from batchstat.lengths.arrays import Ints
 
 REPEATING = ("repeat", "fill")  # remainders that repeat what came first
 
-BALANCED_TURNS = 64
-"""Turns that are sorted together by cost; not all, so that their sequence stays random."""
+BALANCED_TURNS = 64  # turns sorted together by cost; not all, so that their order is random
 
 
 def round_robin(n: int, world_size: int, remainder: str) -> Ints:
@@ -28,9 +27,8 @@ def round_robin(n: int, world_size: int, remainder: str) -> Ints:
 
 
 def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
-    """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1. 5
-    items and 2 ranks give [0, 1, 2] and [3, 4], with `repeat` [3, 4, 3], and with `drop` [0, 1] and
-    [3, 4].
+    """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1: 5 on 2
+    ranks are [0, 1, 2] and [3, 4], with `repeat` [3, 4, 3], with `drop` [0, 1] and [3, 4].
 
     The first parts are the larger ones, as in infinibatch's ChunkedSourceIterator. A smaller part
     is filled from its own start (`repeat`), or the larger ones are shortened (`drop`).
@@ -58,7 +56,6 @@ def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
         # A rank without an item costs less than any, so that an incomplete turn comes last.
         costs_of_items = np.where(items < 0, -1, costs[items])
         ordered = items[np.argsort(-costs_of_items, kind="stable")].reshape(window.shape)
-        # An incomplete turn is not shuffled, and stays the last.
         n_full = len(window) - int((window < 0).any())
         ordered[:n_full] = ordered[rng.permutation(n_full)]
         turns[first : first + BALANCED_TURNS] = ordered

@@ -49,9 +49,8 @@ class PlanInputs(NamedTuple):
         if settings.balance_by == "trained" and self.samples.trained is None:
             raise InputError(
                 "balance_by=trained needs to know which tokens are trained",
-                "count the corpus with "
-                "--prompt-column and --completion-column, --assistant-only-loss or "
-                "--trained-column",
+                "count the corpus with --prompt-column and --completion-column, "
+                "--assistant-only-loss or --trained-column",
             )
         batch_size = loss = None
         multiple = 1

@@ -10,19 +10,15 @@ from batchstat.planning.rng import order_rng
 from batchstat.planning.rules import ORDERS
 from batchstat.planning.samplers.torch_random import torch_permutation
 
-BLOCK_SIZE = 1_000
-"""Samples per block of the `blocks` order: the default of Hugging Face's streaming shuffle."""
-
-
+BLOCK_SIZE = 1_000  # samples per block: the default of Hugging Face's streaming shuffle
 _AT_ONCE = 1 << 18  # positions per piece of a streamed order
 
 
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
     """Return (n,) the positions 0 … n − 1 in the order of the epoch, by the arguments alone.
 
-    `file` keeps the corpus order, `shuffled` is a random permutation, `torch` is torch's, `blocks`
-    permutes blocks of `BLOCK_SIZE` consecutive samples and then the samples inside each, as
-    streaming loaders do.
+    `file` keeps the corpus order, `shuffled` permutes all at random, `torch` as torch; `blocks`
+    permutes blocks of `BLOCK_SIZE` consecutive samples, then inside each, as streaming loaders do.
 
     Raises:
         OptionError: an unknown `order`.

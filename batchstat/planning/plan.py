@@ -16,8 +16,7 @@ class Window:
     rng: np.random.Generator  # the window's own generator, seeded with (seed, epoch, window)
     last: bool  # whether the epoch ends with this window
     torch_seed: int = 0  # what torch's samplers are seeded with: the seed + the epoch
-    # (n,) first token of each part of a sample; None where none is split.
-    starts: Ints | None = None
+    starts: Ints | None = None  # (n,) first token of each part of a sample; None if all are whole
     epoch: int = 0  # number of the epoch
 
 
@@ -27,12 +26,10 @@ class Windows:
 
     lengths: Ints  # (n,) tokens of the samples of all windows, in order
     size: int  # samples per window; only the last window may have fewer
-    # Returns the generator of a window, counted from the first of them.
-    rng: Callable[[int], np.random.Generator]
+    rng: Callable[[int], np.random.Generator]  # the generator of a window, counted from the first
     last: bool  # whether the epoch ends with these windows
     torch_seed: int = 0  # what torch's samplers are seeded with: the seed + the epoch
-    # (n,) first token of each part of a sample; None where none is split.
-    starts: Ints | None = None
+    starts: Ints | None = None  # (n,) first token of each part of a sample; None if all are whole
     epoch: int = 0  # number of the epoch
 
     def __iter__(self) -> Iterator[Window]:

@@ -23,13 +23,11 @@ class Batch:
     """One batch of one rank; empty where the rank gets an empty batch."""
 
     number: int  # index among the rank's batches of the epoch, from 0
-    # Record numbers of its samples, in row order; a sample that is split appears once per part.
-    records: list[int]
+    records: list[int]  # record numbers in row order; a sample that is split appears once per part
     starts: list[int]  # first token of each
     stops: list[int]  # one past the last token of each
     rows: list[int]  # number of samples in each row, in order: 1 unless rows are packed
-    # Tokens to which rows are padded; by `document_multiple`, their samples are padded before.
-    width: int
+    width: int  # tokens to which rows are padded; by `document_multiple`, samples first
     step: int  # index of its step in the epoch
     ends_step: bool  # whether the optimizer steps after it
     # Weight of its mean loss over samples in the loss of the step. Gradients of the weighted
@@ -43,8 +41,7 @@ class Batch:
     # ranks. Where ranks cut samples at places of their own, parts overlap, and more tokens are
     # computed again than those of such parts.
     repeated: list[bool]
-    # Number of its trained tokens that carry loss; None if unknown: `token_weight` is of all.
-    trained_tokens: int | None
+    trained_tokens: int | None  # number that carry loss; None if unknown: `token_weight` is of all
 
 
 class StepTotals(NamedTuple):
@@ -60,25 +57,20 @@ class RankBatches:
     """Batches of rows of entries, either of one rank in sequence or of all ranks."""
 
     records: Ints  # (n_entries,) record number of each
-    # (n_entries,) first token of each; None if every sample is whole or truncated.
-    starts: Ints | None
+    starts: Ints | None  # (n_entries,) first token of each; None if all are whole or truncated
     lengths: Ints  # (n_entries,) tokens of each
-    # (n_entries,) trained tokens of each that carry loss; None if they are unknown.
-    trained: Ints | None
+    trained: Ints | None  # (n_entries,) trained tokens that carry loss; None if unknown
     # (n_entries,) whether each only evens out the ranks: if several ranks compute a sample, the
     # first one in the sequence of rounds is the one that counts.
     repeated: npt.NDArray[np.bool_]
     row_offsets: Ints  # (n_rows + 1,) entries of each row
-    # (n_batches + 1,) rows of each batch; no rows where a rank gets an empty batch.
-    batch_offsets: Ints
+    batch_offsets: Ints  # (n_batches + 1,) rows of each batch; none where a rank's batch is empty
     widths: Ints  # (n_batches,) tokens to which its rows are padded
     steps: Ints  # (n_batches,) step of each batch, ascending on each rank
     ranks: Ints  # (n_batches,) rank of each batch
     world_size: int  # number of ranks
-    # Whether a row is one text to the loss: only its first token has no loss, not each sample's.
-    joins_samples: bool = False
-    # The steps of all ranks, where these are the batches of one.
-    of_all_ranks: StepTotals | None = None
+    joins_samples: bool = False  # whether only a row's first token has no loss, not each sample's
+    of_all_ranks: StepTotals | None = None  # of the steps, where these are the batches of one rank
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -96,8 +88,7 @@ class RankBatches:
             return self.trained
         if not self.joins_samples:
             return np.maximum(self.lengths - 1, 0)
-        # In a row that is one text, the end of a sample predicts the first token of the next one:
-        # only the row's first token has no loss.
+        # The end of a sample predicts the next one: only a row's first token has no loss.
         tokens = self.lengths.copy()
         firsts = first_of_groups(self.row_offsets)
         tokens[firsts] = np.maximum(tokens[firsts] - 1, 0)
@@ -106,7 +97,6 @@ class RankBatches:
     @cached_property
     def step_totals(self) -> StepTotals:
         """The samples, tokens and batches of each step over all ranks."""
-        # These are the batches of one rank, made by `of_rank`, which knew those of all.
         if self.of_all_ranks is not None:
             return self.of_all_ranks
         entries = np.diff(self.entry_offsets)

@@ -22,13 +22,13 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
 
+ROUND_UNITS = 1 << 16  # about how many units `distribute_stream` holds at a time
+
 
 def plan_shares(
     strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
 ) -> Iterator[Iterator[BatchPlan]]:
-    """Yield, for each share of the epoch (one, or one per rank), the plans of its windows in turn;
-    or one plan, where the last batches are made again.
-    """
+    """Yield the plans of each share's windows, or one plan if the last batches are made again."""
     strategy = strategy.for_rows(shares.samples.rows)
     for share in shares.shares:
         plans = plan_windows(
@@ -79,10 +79,8 @@ class RankRound(NamedTuple, Generic[_Units]):
     """A piece of an epoch as it is distributed: some units, and the turns when ranks get them."""
 
     batches: _Units  # the batches of the units, as a plan or as a table
-    # (n_turns, world_size) the unit of each rank, counted in this piece; −1 where it has none.
-    turns: Ints
-    # (n_units,) number of each unit in the whole epoch; those of the first turn may be repeated.
-    numbers: Ints
+    turns: Ints  # (n_turns, world_size) unit of each rank, counted in this piece; −1 for none
+    numbers: Ints  # (n_units,) number of each in the epoch; those of the first turn may come again
 
     @property
     def units(self) -> Ints:
@@ -97,10 +95,8 @@ def distribute(
     turns: Ints | None = None,
 ) -> Iterator[RankRound[BatchTable]]:
     """Yield the units of all ranks as they are distributed, in whole steps except for the last.
-    `planned` has the tables of each share of the epoch; `turns` (n_turns, world_size) is of a
-    recording.
+    `planned` has the tables of each share; `turns` (n_turns, world_size) is of a recording.
     """
-    # One plan, whose units are distributed here.
     if shares.is_distributed and turns is None:
         (tables,) = planned
         yield from distribute_stream(tables, settings)
@@ -161,17 +157,12 @@ def in_turns(
         yield RankRound(batches, turns, epoch_numbers)
 
 
-ROUND_UNITS = 1 << 16  # about how many units `distribute_stream` holds at a time
-
-
 def plan_and_distribute(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]:
     """Return the plan of a whole epoch, share by share, and (n_turns, world_size) the unit of each
     rank, −1 for none. Raises NoBatchError if no rank has any.
     """
     trained_in = trained_to_balance(shares, request.settings)
-    # For each share (one, or one per rank) the plans of its windows.
     plans_of_shares = [list(p) for p in plan_shares(request.strategy, shares, request.settings)]
-    # One table for each share, with the batches of all its windows.
     tables = [[BatchTable.of(plans, trained_in)] for plans in plans_of_shares]
     rounds = distribute(tables, shares, request.settings, request.strategy.turns)
     # There may be no round, and NumPy refuses to concatenate nothing.
@@ -268,7 +259,6 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     n_rows = len(plan.row_offsets) - 1
     # Rows 0, 1, … for what the last batch lacks and for the batches added.
     first_rows = np.arange(size - last_size + n_added * size) % n_rows
-    # The rows of the last batch, and then the first ones.
     rows = np.concatenate([np.arange(n_rows - last_size, n_rows), first_rows])
     return _with_last(plan, rows, n_batches - 1, np.arange(0, len(rows) + 1, size), multiple)
 

@@ -26,15 +26,13 @@ from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 
 _ROUNDS = 8  # rounds of units that are regrouped together, where an epoch comes in pieces
-_AT_ONCE = 1 << 20
-"""Samples of steps that are cut together: so many that NumPy computes more than it is called."""
+_AT_ONCE = 1 << 20  # samples cut together: so many that NumPy computes more than it is called
 
 
 class _Groups(NamedTuple):
     """Batches of steps."""
 
-    # (n,) step × cells + turn in the step × world_size + rank; a step has `cells` of these.
-    places: Ints
+    places: Ints  # (n,) step × cells + turn in the step × world_size + rank
     firsts: Ints  # (n,) the first entry of each, in a sequence of entries
     sizes: Ints  # (n,) entries of each
 
@@ -79,12 +77,10 @@ def regroup(
     """Put the samples of each step into other batches of the step, as many per rank as it has.
 
     A step stays as it is if the batches found compute no less, unless they fit and today's do not;
-    or if it has fewer samples than ranks. Where its samples do not suffice for all of its batches,
-    each rank has fewer.
+    or if it has fewer samples than ranks. With too few samples for its batches, ranks have fewer.
 
     `plan` has whole steps of the setup, one sample per row and one batch per unit, which ranks have
-    in (n_turns, world_size) `turns`, −1 for none. Returns the new batches likewise, in the sequence
-    in which they are computed.
+    in (n_turns, world_size) `turns`, −1 for none. Returns the new batches likewise, as they come.
     """
     world_size = turns.shape[1]
     today = _steps_of(plan, turns, strategy, settings)
@@ -114,13 +110,8 @@ def regroup(
     kept = np.flatnonzero(is_kept[today.groups.places // today.cells])
     # All entries as they are sorted, then again as they were, for the steps that are kept.
     pool = np.concatenate([today.entries[order], today.entries])
-    found.append(
-        _Groups(
-            today.groups.places[kept],
-            today.groups.firsts[kept] + len(order),
-            today.groups.sizes[kept],
-        )
-    )
+    places, firsts, sizes = (each[kept] for each in today.groups)
+    found.append(_Groups(places, firsts + len(order), sizes))
     places, firsts, sizes = (np.concatenate(each) for each in zip(*found, strict=True))
     sequence = np.argsort(places, kind="stable")
     offsets, positions = expand_ranges(firsts[sequence], sizes[sequence])

@@ -22,31 +22,27 @@ def window_rng(seed: int, epoch: int, window: int) -> np.random.Generator:
 
 def order_rng(seed: int, epoch: int) -> np.random.Generator:
     """Return the generator of the order of an epoch."""
-    return _generator(_ORDER, seed, epoch)
+    return np.random.default_rng(_sequence(_ORDER, seed, epoch))
 
 
 def distribution_rng(seed: int, epoch: int) -> np.random.Generator:
     """Return the generator that distributes batches of similar cost to ranks."""
-    return _generator(_DISTRIBUTION, seed, epoch)
+    return np.random.default_rng(_sequence(_DISTRIBUTION, seed, epoch))
 
 
 def sampler_rng(seed: int, epoch: int) -> np.random.Generator:
     """Return the generator of a sampler's draw."""
-    return _generator(_SAMPLER, seed, epoch)
+    return np.random.default_rng(_sequence(_SAMPLER, seed, epoch))
 
 
 def estimate_rng(seed: int) -> np.random.Generator:
     """Return the generator that draws the samples of an estimate."""
-    return _generator(_ESTIMATE, seed)
+    return np.random.default_rng(_sequence(_ESTIMATE, seed))
 
 
 def rank_sampler_seed(seed: int, epoch: int) -> int:
     """Return a seed below 2^32 for the random modules that a wrapped sampler may use."""
     return int(_sequence(_RANK_SAMPLER, seed, epoch).generate_state(1)[0])
-
-
-def _generator(purpose: int, *entropy: int) -> np.random.Generator:
-    return np.random.default_rng(_sequence(purpose, *entropy))
 
 
 def _sequence(purpose: int, *entropy: int) -> np.random.SeedSequence:

@@ -24,13 +24,10 @@ class Samples:
     records: Ints  # (n,) record number of each in its corpus, each one once
     classes: Classes | None = None  # the class of each; None if there are no labels
     known: LengthStats | None = None  # statistics of the lengths, if already known
-    # The tokens of each that carry loss; None if they are unknown.
-    trained: TokenRanges | None = None
-    # What of the corpus these samples are without: see `Profile.lost`.
-    lost: Lost = field(default_factory=Lost)
+    trained: TokenRanges | None = None  # the tokens of each that carry loss; None if unknown
+    lost: Lost = field(default_factory=Lost)  # what of the corpus is lost: see `Profile.lost`
     is_indexed: bool = False  # whether the records index a data set, which a sampler can draw from
-    # The rows of each, where it is made of several: its length is then that of the longest.
-    rows: SampleRows | None = None
+    rows: SampleRows | None = None  # rows of each, if several: its length is that of the longest
 
     @cached_property
     def stats(self) -> LengthStats:

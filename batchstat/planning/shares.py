@@ -73,11 +73,7 @@ class StreamedEpoch:
     def pieces(self, size: int) -> Iterator[InMemoryEpoch]:
         """Yield the epoch in pieces of `size` samples or parts, made as they are needed."""
         return in_pieces(
-            self._chunks(),
-            size,
-            lambda part: part.count,
-            concatenate_epochs,
-            InMemoryEpoch.take,
+            self._chunks(), size, lambda part: part.count, concatenate_epochs, InMemoryEpoch.take
         )
 
     @cached_property
@@ -100,10 +96,8 @@ class EpochShares:
     """An epoch, and the shares of it that are planned separately."""
 
     samples: Samples  # the corpus
-    # The epoch's samples, in order; if each rank draws its own, those that any rank draws.
-    epoch: Epoch
-    # What each rank plans by itself; only `epoch` if batches are distributed.
-    shares: tuple[Epoch, ...]
+    epoch: Epoch  # its samples, in order; if each rank draws its own, those that any rank draws
+    shares: tuple[Epoch, ...]  # what each rank plans; only `epoch` where batches are distributed
 
     @property
     def is_distributed(self) -> bool:
@@ -133,8 +127,7 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     if is_one_plan:
         return EpochShares(samples, epoch, (epoch,))
     if settings.distribute == "samples":
-        # As torch's DistributedSampler does: rank 0 of 2 has the samples 0, 2, 4, … of torch's
-        # order.
+        # As torch's DistributedSampler: rank 0 of 2 has the samples 0, 2, 4, … of torch's order.
         order = "torch" if settings.order == "shuffled" else settings.order
         sequence = make_order(epoch.count, order, seed=settings.seed, epoch=settings.epoch)
         turns = round_robin(epoch.count, settings.world_size, settings.remainder)

@@ -17,6 +17,7 @@ from batchstat.planning.shares import Epoch
 from batchstat.planning.strategies.base import Strategy
 
 _AT_ONCE = 1 << 10  # Windows seeded together
+TOGETHER = 1 << 17  # samples of small windows planned together, whose arrays stay in the cache
 
 
 @dataclass(eq=False)
@@ -97,10 +98,6 @@ _HALF = np.uint32(16)
 _LEFT, _RIGHT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
 _MIX = _powers(0x43B0D7E5, 0x931E8875, 17)
 _DRAW = _powers(0x8B51F9DD, 0x58F38DED, 9)
-
-
-TOGETHER = 1 << 17
-"""Samples of small windows planned together, whose arrays stay in the processor's cache."""
 
 
 def plan_windows(

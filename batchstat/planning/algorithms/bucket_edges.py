@@ -19,8 +19,7 @@ def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputE
     written = ",".join(map(str, [*edges, longest]))
     return InputError(
         f"{strategy}: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}",
-        "add a "
-        f"bucket for longer samples, as in boundaries={written}, or truncate samples with "
+        f"add a bucket for longer samples, as in boundaries={written}, or truncate samples with "
         f"--max-length {edges[-1]}",
     )
 
@@ -125,9 +124,7 @@ samples of each; the number of buckets; the cost of a row as wide as an edge. Re
 edges, the last at or above the longest length. A rule may find fewer than were requested.
 """
 
-_TRIALS, _STEPS_A_LENGTH = 100, 2
-"""Climbs of `equal-cost`, and the most moves in each per distinct length."""
-
+_TRIALS, _STEPS_A_LENGTH = 100, 2  # climbs of `equal-cost`; moves in each per distinct length
 _MOST_CANDIDATES = 1_000  # distinct lengths that `equal-cost` tries as edges
 
 
@@ -188,8 +185,7 @@ def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     # 3, 5, 8, 10. −(−a // b) is a / b rounded up.
     last_samples = -(-n * np.arange(1, buckets + 1) // buckets)
     # The edge is the length of that sample; the same length for two buckets leaves one edge.
-    edges: Ints = np.unique(values[np.searchsorted(samples_upto, last_samples)])
-    return edges
+    return np.unique(values[np.searchsorted(samples_upto, last_samples)])
 
 
 @described("Space edges evenly from 0 to the longest length.")
@@ -199,9 +195,7 @@ def _uniform(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     return np.unique(-(-longest * np.arange(1, buckets + 1) // buckets))
 
 
-@described(
-    """Make each edge the same multiple of the one before, from shortest to longest length."""
-)
+@described("Make each edge the same multiple of the one before, from shortest to longest length.")
 def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     shortest, longest = int(values[0]), int(values[-1])
     # From 10 to 1,000 in 2 buckets: 100; the longest length is added as the last edge.
@@ -274,8 +268,7 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     thresholds = np.sort(np.argsort(random_numbers, axis=1)[:, : buckets - 1], axis=1)
     column = np.ones((_TRIALS, 1), dtype=np.int64)
     ends = np.hstack([-column, thresholds, last * column])
-    edges: Ints = values[_climb(ends, samples_before, costs)[1:]]
-    return edges
+    return values[_climb(ends, samples_before, costs)[1:]]
 
 
 def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:

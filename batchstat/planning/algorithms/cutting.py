@@ -40,8 +40,6 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
 
     For tables of batches, which do not say which sample has which length.
     """
-    # longest − length: an ascending sort of these puts the longest first. NumPy's stable sort of 16
-    # bits is a radix sort, which is several times faster.
     shortness, n_whole = _shortness(lengths), len(lengths) - len(lengths) % window
     # Full windows are the rows of a matrix; the short last window is sorted by itself.
     shortness[:n_whole].reshape(-1, window).sort(axis=1, kind="stable")
@@ -145,8 +143,7 @@ def plan_single_samples(
 ) -> BatchPlan:
     """Return a plan in which each row is one sample of `lengths` (n,), in (n,) `order`, cut at
     (n_batches + 1,) `batch_offsets`, after which samples are dropped; as wide as (n_batches,)
-    `widths`, or the longest sample. `sequence` (n_kept,) has the batches that remain, as they come;
-    None for all.
+    `widths`, or the longest sample. `sequence` (n_kept,) has the batches that remain; None for all.
     """
     if sequence is None:
         samples = order[: int(batch_offsets[-1])]
@@ -171,5 +168,4 @@ def longest_of_each(lengths: Ints, batch_offsets: Ints) -> Ints:
     if len(batch_offsets) == 1:  # no batch, of which reduceat would fail
         return lengths[:0]
     # The maximum from each offset to the next; lengths after the last offset are dropped.
-    longest: Ints = np.maximum.reduceat(lengths[: batch_offsets[-1]], batch_offsets[:-1])
-    return longest
+    return np.maximum.reduceat(lengths[: batch_offsets[-1]], batch_offsets[:-1])

@@ -33,8 +33,7 @@ class RowRuns:
         """Return rows of best fit decreasing: at most `capacity` tokens and `max_per_row` samples.
 
         Each placement of the packing puts the same number of equally long samples into every row of
-        a range of rows. Rows between two places where any range begins or ends are equal: they are
-        a run.
+        a range of rows. Rows between two places where any range begins or ends are equal: a run.
         """
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
         placements, value_indices = best_fit_of_counts(values, counts, capacity, max_per_row)

@@ -4,8 +4,6 @@ Best fit takes samples longest first. Samples of equal length are interchangeabl
 placed together: whole runs of rows with the same room take the same number of them. Which sample
 goes where is derived afterwards, for all at once, and equals the result of a loop over the samples.
 An empty sample counts as one token, or a row could hold infinitely many.
-
-Each method returns a `Packing`, from which the rows are laid out at once.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -82,8 +80,7 @@ class _OpenRows(NamedTuple):
 
 def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     """Pack `lengths` (n,), descending, each into the fullest row that has room for it, with at most
-    `max_per_row` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give the rows [6, 2] and [4,
-    3].
+    `max_per_row` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give [6, 2] and [4, 3].
 
     Of equally full rows, the one that became so first is used; a new row if none has room. Best fit
     decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
@@ -98,10 +95,8 @@ def best_fit_of_counts(
     lengths: Ints, counts: Ints, capacity: int, max_per_row: int
 ) -> tuple[Packing, Ints]:
     """Pack samples given as distinct `lengths` (n_distinct,), descending, and their `counts`, as
-    `best_fit` does. Returns the packing, and for each of its runs (m,) the index in `lengths` of
-    the length that it places.
+    `best_fit` does. Returns the packing, and (m,) the index of the length that each run places.
     """
-    # An empty sample takes a token of room, or a row could hold infinitely many.
     sizes = np.maximum(lengths, 1).tolist()
     runs = list(_best_fit(sizes, counts.tolist(), capacity, max_per_row))
     # (m, 5), also if there are no runs; each column is one of the five arrays.
@@ -151,8 +146,7 @@ def first_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
 
 def next_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     """Pack `lengths` (n,) in the given order, each into the last row, or into a new one if that has
-    no room or already has `max_per_row`. [3, 4, 5] and a capacity of 8 give the rows [3, 4] and
-    [5].
+    no room or already has `max_per_row`. [3, 4, 5] and a capacity of 8 give [3, 4] and [5].
     """
     ends = np.cumsum(lengths).tolist()
     starts, first, tokens_before = [], 0, 0
@@ -177,7 +171,6 @@ def _best_fit(
     sizes: list[int], counts: list[int], capacity: int, max_per_row: int
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Pack falling `sizes` with their counts by best fit. Yields runs, as `Packing` has them."""
-    # Rows with the same room and number of samples are kept together and are filled together.
     # By their room; of those with the same room, the ones at the front are filled first.
     queues: dict[int, deque[_OpenRows]] = {}
     rooms: list[int] = []  # the keys of `queues`, rising

@@ -17,6 +17,7 @@ _SLACK = (1.0, 1.15)
 last batches are single short samples: what goes beside a very long sample.
 """
 _NEAR = 1 / 32  # how near to the least target is near enough where others are tried, too
+_ENTRIES = 1 << 18  # numbers in the tables of `_cheapest`, which stay in the processor's cache
 _EXACT = 512
 """Sums per sample up to which the cheapest cut is searched for among all; a microsecond or two for
 each sample. Above it, batches begin only at every second, third, … sample.
@@ -148,9 +149,6 @@ def cheapest_cuts(steps: SortedSteps, n_batches: int, stride: int) -> Ints:
     at_once = max(1, _ENTRIES // (n // stride + 2) ** 2)
     parts = np.split(np.arange(len(steps.sizes)), range(at_once, len(steps.sizes), at_once))
     return np.concatenate([_cheapest(steps.take(part), n_batches, stride) for part in parts])
-
-
-_ENTRIES = 1 << 18  # numbers in the tables of `_cheapest`, which stay in the processor's cache
 
 
 def _cheapest(steps: SortedSteps, n_batches: int, stride: int) -> Ints:

@@ -95,8 +95,7 @@ class Grain(PackedRows):
                 )
                 n_placed = len(row)
             else:
-                # `first_fit` opens rows without a limit: up to the first in one too many, nothing
-                # differs.
+                # `first_fit` opens rows without a limit: all before one too many is the same.
                 packing = first_fit(next_lengths, self.max_length, max_per_row)
                 row, before = packing.row, packing.before
                 in_new_rows = np.flatnonzero(row >= n_rows)

@@ -13,9 +13,7 @@ from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_ed
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
-_SEEN_FOR_EDGES = 10_000
-"""Samples from which lhotse estimates the edges: num_cuts_for_bins_estimate."""
-
+_SEEN_FOR_EDGES = 10_000  # samples that give lhotse its edges: num_cuts_for_bins_estimate
 _USUAL_BUCKETS = 10  # buckets for which a rule finds edges where nobody says how many
 
 

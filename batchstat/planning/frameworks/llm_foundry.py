@@ -110,8 +110,7 @@ class LlmFoundry(Strategy):
 
     def _auto_samples_at_once(self, lengths: Ints) -> int | None:
         """Return how many samples packing_ratio: auto packs at a time: the last of rising numbers
-        with which no row of the first samples waits at the end; None for the batch size, without
-        packing.
+        with which no row of the first samples waits at the end; None where nothing is packed.
         """
         # Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
         # to max_length / 100, with one decimal, on the samples of 100 of the largest batches.
@@ -157,14 +156,12 @@ class LlmFoundry(Strategy):
 
 def _fill_rows(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: int) -> list[_Row]:
     """Return `rows` with samples added, fullest first; equal ones as they changed."""
-    # Samples come longest first, each into the first row that has room. Once only as many are left
-    # as the batch lacks rows, each gets a row of its own. Source: BinPackCollator of
-    # llmfoundry/data/packing.py.
+    # Longest first, each into the first row that has room. Once only as many are left as the batch
+    # lacks rows, each gets its own. Source: BinPackCollator of llmfoundry/data/packing.py.
     rows = list(rows)
     n_left = len(samples)
     for tokens, sample in sorted(samples, key=lambda each: each[0], reverse=True):
         with_room = (i for i, (held, _) in enumerate(rows) if held + tokens <= capacity)
-        # Where so few are left, each is needed as a row of its own.
         is_needed = n_left <= wanted - len(rows)
         first_with_room = None if is_needed else next(with_room, None)
         held, members = (0, []) if first_with_room is None else rows.pop(first_with_room)

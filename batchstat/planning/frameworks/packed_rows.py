@@ -129,7 +129,6 @@ class ShuffledRows(PackedRows):
         if not self.keeps_short(window):
             rows = rows[: len(rows) - len(rows) % rows_per_turn]
         elif self.world_size > 1:
-            # The first rows fill up the last turn, as accelerate's BatchSamplerShard does.
             n_rows_filled = round_up(n_rows, rows_per_turn)
             what = f"{self.name} with batch_size={self.batch_size} makes"
             check_room(what, n_rows_filled, "lower batch_size")

@@ -18,10 +18,8 @@ class Sampler(ABC):
         OptionError: a number out of range or not whole.
     """
 
-    # Whether the sampler orders what it draws; else the `order` setting decides.
-    has_sequence: ClassVar[bool] = False
-    # Whether classes are drawn at random, so that their counts differ by chance.
-    draws_by_chance: ClassVar[bool] = False
+    has_sequence: ClassVar[bool] = False  # whether it orders what it draws, and `order` does not
+    draws_by_chance: ClassVar[bool] = False  # whether counts of classes differ by chance
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -10,6 +10,8 @@ from batchstat.lengths.arrays import Ints
 from batchstat.planning.classes import Classes
 from batchstat.planning.size_limits import check_room
 
+MOST_DRAWN = 10**9  # samples of an epoch: more are a mistyped number
+
 
 def draw_counts(
     classes: Classes, counts: Sequence[int], rng: np.random.Generator, *, even: bool = False
@@ -44,9 +46,6 @@ def check_total(samples: int) -> None:
     check_room("the sampler draws", samples, "set fewer")
 
 
-MOST_DRAWN = 10**9  # samples of an epoch: more are a mistyped number
-
-
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     """Return (n, count) numbers: row i below sizes[i], all different if sizes[i] is large enough.
 
@@ -68,9 +67,8 @@ def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
 
 
 def _floyd(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """Draw `count` different numbers below each size, all rows at once: step k draws a number from
-    0 to `size − count + k`. Where a row has that number already, it gets the upper bound itself,
-    which no earlier step could draw.
+    """Draw `count` different numbers below each size, all rows at once: step k draws from 0 to
+    `size − count + k`, or takes that bound, which no earlier step could draw, for a repeated one.
     """
     drawn = np.full((len(sizes), count), -1)
     for k in range(count):

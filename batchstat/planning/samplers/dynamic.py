@@ -8,8 +8,7 @@ from batchstat.parameters import described, parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.samplers.per_class import PerClassSampler
 
-# (size / smallest) ** 1 * smallest may be a little less than the size.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # (size / smallest) ** 1 * smallest may be a little less than the size
 
 
 @described(

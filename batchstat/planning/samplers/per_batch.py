@@ -43,9 +43,8 @@ class PerBatch(Sampler):
         return self.samples
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """Draw distinct classes for each batch, and samples of each: distinct ones where the class
-        has so many. What other batches have does not matter. Returns (batches × batch size,)
-        samples, batch after batch.
+        """Draw distinct classes for each batch, and samples of each, distinct where there are so
+        many, whatever other batches have. Returns (batches × batch size,) samples, in turn.
 
         Raises:
             InputError: more classes than the corpus has.
@@ -58,8 +57,7 @@ class PerBatch(Sampler):
                 f"set at most {n_classes:,}",
             )
         rng = sampler_rng(seed, epoch)
-        # Checked before arrays of this size are made. Without `batches`, no more samples are drawn
-        # than the corpus has, or one batch.
+        # Checked before arrays are made. Without `batches`, only one may be above the corpus.
         check_total((self.batches or 1) * self.batch_size)
         batches = self.batches or max(1, len(classes.all_members) // self.batch_size)
         # The samples of one class in a batch are a group: (n_groups,) its class, and (n_groups,
@@ -71,5 +69,4 @@ class PerBatch(Sampler):
         group_begins = (np.cumsum(classes.sizes) - classes.sizes)[group_class, None]
         drawn = members[group_begins + positions].reshape(batches, self.batch_size)
         # Within a batch, samples come in random sequence.
-        sequence: Ints = rng.permuted(drawn, axis=1).ravel()
-        return sequence
+        return rng.permuted(drawn, axis=1).ravel()

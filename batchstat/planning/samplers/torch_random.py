@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from batchstat.lengths.arrays import Floats, Ints
 
+_STEP_BITS = 31  # bits of a step in a sort of partners and steps: n is below 2^31
+
 
 def torch_permutation(n: int, seed: int) -> Ints:
     """Return (n,) the result of `torch.randperm(n, generator=torch.Generator().manual_seed(seed))`,
@@ -18,8 +20,7 @@ def torch_permutation(n: int, seed: int) -> Ints:
     and `partner[i]`, which is i or later. So position i is final after step i, and gets what its
     partner held then. That is the partner's own number; or, if an earlier step had the same
     partner, what the position of the last such step held before it. With the partners [2, 2, 2],
-    step 0 makes [2, 1, 0], and step 1 [2, 0, 1]: position 1 gets 0, which step 0 left at position
-    2.
+    step 0 makes [2, 1, 0], and step 1 [2, 0, 1]: position 1 gets the 0 that step 0 left at 2.
 
     A loop of swaps takes four times as long as following these chains for all positions together,
     in as many rounds as the logarithm of the longest chain.
@@ -60,9 +61,6 @@ def torch_permutation(n: int, seed: int) -> Ints:
     return shuffled
 
 
-_STEP_BITS = 31  # bits of a step in a sort of partners and steps: n is below 2^31
-
-
 def torch_seeds(count: int, seed: int) -> list[int]:
     """Return the first `count` seeds that torch's RandomSampler draws for itself, one for each
     iteration, after `torch.manual_seed(seed)`: their lower 32 bits.
@@ -95,12 +93,10 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
 def _raw(n: int, seed: int) -> npt.NDArray[np.uint64]:
     generator = np.random.MT19937()
     generator._legacy_seeding(seed & 0xFFFFFFFF)
-    raw: npt.NDArray[np.uint64] = generator.random_raw(n)
-    return raw
+    return generator.random_raw(n)
 
 
 def _uniform(n: int, seed: int) -> Floats:
     raw = _raw(2 * n, seed)
     bits = (raw[0::2] << np.uint64(32)) | raw[1::2]
-    doubles: Floats = (bits & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
-    return doubles
+    return (bits & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53

@@ -17,8 +17,7 @@ from batchstat.planning.plan import BatchPlan, Window, Windows
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 
-NOT_PACKED = "off"
-"""Value of the parameter that makes a framework pack, where it has others than true and false."""
+NOT_PACKED = "off"  # what turns packing off, where its parameter is not true or false
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,45 +29,29 @@ class Strategy(ABC):
     """
 
     in_short: ClassVar[str] = ""  # what the strategy does, in a few words
-    # Names of parameters that are not taken from the shared settings.
-    own_parameters: ClassVar[tuple[str, ...]] = ()
-    # `batch_size` where nobody gives one; None for that of the settings.
-    usual_batch_size: ClassVar[int | None] = None
-    # The order of samples that belongs to the strategy; None for that of the settings.
-    order: ClassVar[str | None] = None
-    # The order to which its batches amount, if it shuffles what `order` does not.
-    shuffles_as: ClassVar[str | None] = None
-    # How batches reach the ranks, if that belongs to the strategy; None for the settings'.
-    distribute: ClassVar[str | None] = None
-    # What becomes of batches that do not divide evenly over the ranks, likewise.
-    remainder: ClassVar[str | None] = None
-    # How its framework makes the losses of tokens that of a step, by name.
-    loss: ClassVar[str] = "mean-per-batch"
-    # Whether a row may hold several samples, which attention must keep apart.
-    packs_rows: ClassVar[bool] = False
-    # The parameter without which a framework does not pack; empty if there is none.
-    packed_by: ClassVar[str] = ""
-    # The strategy that its name means without that parameter.
-    unpacked: ClassVar["type[Strategy] | None"] = None
+    own_parameters: ClassVar[tuple[str, ...]] = ()  # not taken from the shared settings
+    usual_batch_size: ClassVar[int | None] = None  # `batch_size` where nobody gives one
+    order: ClassVar[str | None] = None  # its order of samples; None for that of the settings
+    shuffles_as: ClassVar[str | None] = None  # the order that its batches amount to, if another
+    distribute: ClassVar[str | None] = None  # how batches reach the ranks; None for the settings'
+    remainder: ClassVar[str | None] = None  # what becomes of those that do not divide evenly
+    loss: ClassVar[str] = "mean-per-batch"  # how losses of tokens become a step's, by its name
+    packs_rows: ClassVar[bool] = False  # whether rows hold samples that attention must keep apart
+    packed_by: ClassVar[str] = ""  # the parameter without which it does not pack; empty without one
+    unpacked: ClassVar["type[Strategy] | None"] = None  # what its name means without packing
     drops_per: ClassVar[str] = ""  # what it drops the end of, such as `bucket`; empty for the epoch
     needs_epoch: ClassVar[bool] = False  # whether a window alone does not determine its batches
     is_given: ClassVar[bool] = False  # whether its batches were made elsewhere
-    # Whether people can give the framework batches of their own, in a script.
-    takes_sampler: ClassVar[bool] = True
-    # Whether its batches depend on where ranks wait for each other.
-    uses_wait: ClassVar[bool] = False
+    takes_sampler: ClassVar[bool] = True  # whether a script can give it batches of its own
+    uses_wait: ClassVar[bool] = False  # whether its batches depend on where ranks wait
     varies_steps: ClassVar[bool] = False  # whether its steps have different numbers of batches
-    # Samples planned and measured per second on one core, roughly: what there is time for.
-    samples_per_second: ClassVar[int] = 1_000_000
-    # (n_turns, world_size) the unit of each rank; None where the settings decide that.
-    turns: ClassVar[Ints | None] = None
-    # (n_batches, n_forwards) widths of forwards; None where the longest rows decide them.
-    forward_widths: ClassVar[Ints | None] = None
+    samples_per_second: ClassVar[int] = 1_000_000  # planned and measured on one core, roughly
+    turns: ClassVar[Ints | None] = None  # (n_turns, world_size) units; None if settings decide
+    forward_widths: ClassVar[Ints | None] = None  # (n_batches, n_forwards); None: by longest rows
     # How many of its steps, from the first, an optimizer steps on; None for all.
     finished_steps: ClassVar[int | None] = None
 
-    # A batch's width is rounded up to a multiple of this many tokens, before any budget is applied.
-    pad_to_multiple_of: int = 1
+    pad_to_multiple_of: int = 1  # to which widths are rounded up, before any budget is applied
     # Whether something is dropped where the epoch's last batch could hold more: that batch, unless
     # it was sorted, and then as many samples or a batch of any length.
     drop_last: bool = False
@@ -190,8 +173,7 @@ class Strategy(ABC):
         return self._parameter("document_multiple") or 1
 
     def _parameter(self, name: str) -> int | None:
-        number: int | None = vars(self).get(name)
-        return number
+        return vars(self).get(name)
 
     def keeps_short(self, window: Window | Windows) -> bool:
         """Return whether a batch that could hold more is kept at the end of a window."""
@@ -211,8 +193,7 @@ class Strategy(ABC):
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:  # noqa: ARG002
         """Return the batches of an epoch that is a single window, from the histogram of its lengths
-        alone, as `plan` makes them; None if the histogram does not say what they are, for which
-        this is the default.
+        alone, as `plan` makes them; None, the default, if that does not say what they are.
         """
         return None
 

@@ -12,9 +12,7 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packed import check_longest
 
 
-@described(
-    """Batches of `batch_size` consecutive samples, every row padded to `max_length` tokens."""
-)
+@described("Batches of `batch_size` consecutive samples, every row padded to `max_length` tokens.")
 @dataclass(frozen=True, kw_only=True)
 class Fixed(Strategy):
     in_short: ClassVar[str] = "pad to max_length"

@@ -1,7 +1,6 @@
 """The strategies by name. A new one is a file and a line below; property tests run on it.
 
-Not in the `__init__.py` of its folder: that runs before any module beside it, and frameworks, which
-are listed here, import those modules.
+Not in the folder's `__init__.py`: that runs before the modules beside it, which frameworks import.
 """
 
 from collections import UserDict
@@ -13,9 +12,8 @@ if TYPE_CHECKING:
 
 
 class _Strategies(UserDict[str, Any]):
-    """Classes of strategies by name, each given by its module in `planning` and its name there. A
-    class is imported when it is first asked for: a command needs a few, and all of them take longer
-    to import than a short command may.
+    """Classes of strategies by name, each given by its module in `planning` and its name there; and
+    imported when it is first asked for, as importing all takes longer than a short command may.
     """
 
     def __getitem__(self, name: str) -> "type[Strategy]":

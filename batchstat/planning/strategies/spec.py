@@ -41,8 +41,7 @@ class StrategySpec:
 
     text: str  # the same as its user writes it; the name of its row
     kind: type[Strategy] = field(compare=False, repr=False)  # the strategy that it names
-    # The parameters that are set, by their names.
-    given: Mapping[str, Any] = field(compare=False, repr=False)
+    given: Mapping[str, Any] = field(compare=False, repr=False)  # what it sets, by name
 
     @classmethod
     def parse(cls, text: object) -> Self:
@@ -173,14 +172,12 @@ class RowRequest:
 
     row: NamedRow  # the strategy as its user names it, or batches with a name
     strategy: Strategy  # the strategy, with all parameters
-    # The shared settings, with the order and the distribution that belong to the strategy.
-    settings: ResolvedSettings
+    settings: ResolvedSettings  # those shared, with the order and the distribution of the strategy
 
     @classmethod
     def of(cls, row: NamedRow, strategy: Strategy, basis: ResolvedSettings) -> Self:
-        """Return a row with the shared settings, in which a strategy that has an order, a
-        distribution or a remainder of its own replaces these. Raises OptionError if they do not go
-        together.
+        """Return a row with the shared settings, in which a strategy's own order, distribution and
+        remainder replace these. Raises OptionError if they do not go together.
         """
         values = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
         values["distribute"] = (row.setup or row).given.get("distribute", values["distribute"])
