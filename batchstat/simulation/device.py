@@ -15,20 +15,19 @@ from batchstat.recording.recorded_times import read_calibration
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.words import short
 
+_OF_MEMORY = ("total_experts", "tied", "positions", "norms", "head_norms", "activation")
+"""Sizes of a model that change its memory, and not its compute."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice:
     """What an epoch of one row takes on a calibrated device; None where that is not known."""
 
-    # By the slowest rank wherever ranks meet; new shapes cost time in the first epoch.
-    seconds: float | None = None
+    seconds: float | None = None  # by the slowest rank wherever ranks meet, in the first epoch
     cost: float | None = None  # of all ranks for that time
-    # Share of the ranks' time spent waiting for the slowest one.
-    rank_idle_time: float | None = None
-    # Whether a batch is larger or wider than any measured, or packed as none measured was.
-    is_extrapolated: bool = False
-    # With a margin where no batch as large was measured; None where that is not known.
-    fits_memory: bool | None = None
+    rank_idle_time: float | None = None  # share of the ranks' time spent waiting for the slowest
+    is_extrapolated: bool = False  # whether a batch is larger, wider or packed as none measured
+    fits_memory: bool | None = None  # with a margin where no batch as large was measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +35,8 @@ class Device:
     """A device that was calibrated."""
 
     calibration: Calibration  # the time and memory of batches on it
-    # The calibration's file, or the folder of a recorded run; None if it was given as a record.
-    file: str | None = None
-    # Of one such device, in any currency; None where it is not known.
-    cost_per_hour: float | None = None
+    file: str | None = None  # the calibration's, or the folder of a recorded run; None for a record
+    cost_per_hour: float | None = None  # of one such device, in any currency; None if unknown
     accumulates: bool = False  # whether steps have several batches, which keep their gradients
 
     @property
@@ -199,7 +196,3 @@ def _are_same(measured: CostModel, named: CostModel) -> bool:
     measured_sizes, named_sizes = memory_sizes(measured), memory_sizes(named)
     unset_sizes = memory_sizes(CostModel(hidden=1, layers=1))
     return unset_sizes in (measured_sizes, named_sizes) or bool(measured_sizes == named_sizes)
-
-
-_OF_MEMORY = ("total_experts", "tied", "positions", "norms", "head_norms", "activation")
-"""Sizes of a model that change its memory, and not its compute."""

@@ -9,7 +9,6 @@ from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 
 DOES_NOT_FIT = "device/does-not-fit"  # id of the finding about rows that do not fit in memory
-
 _GIB = 2**30
 
 

@@ -23,6 +23,9 @@ from batchstat.simulation.meters.rank_idle import meetings_per_step, sum_in_grou
 if TYPE_CHECKING:
     from batchstat.recording.collated import LoaderFacts
 
+_NOTICED, _SORTED = 0.1, 0.5
+"""Length homogeneity above which batches are not quite random, or of similar lengths."""
+
 
 class Timeline(NamedTuple):
     """The steps of an epoch in points of equally many steps; the last may have fewer."""
@@ -61,10 +64,6 @@ class Timeline(NamedTuple):
         return int(self.edges[1])
 
 
-_NOTICED, _SORTED = 0.1, 0.5
-"""Length homogeneity above which batches are not quite random, or of similar lengths."""
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StrategyResult:
     """One row of a report: a strategy, and what it does with the corpus."""
@@ -73,10 +72,8 @@ class StrategyResult:
     counts: PlanCounts  # what its plan computes, pads, truncates and drops
     widths: Histogram  # histogram of the batches' widths
     seeds: SeedSpread | None = None  # results under several seeds; None if only one was tried
-    # Interval for the padding ratio; None if the whole corpus was simulated.
-    interval: Interval | None = None
-    # Its trained tokens and their weights; None if these are unknown.
-    trained: TrainedCounts | None = None
+    interval: Interval | None = None  # of the padding ratio; None for the whole corpus
+    trained: TrainedCounts | None = None  # trained tokens and their weights, if known
     # (n_meetings, world_size) total tokens of each rank before each meeting of the ranks, in steps
     # or micro-batches (`wait`); None for one rank.
     meetings: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
@@ -85,10 +82,8 @@ class StrategyResult:
     # Number of samples that both this epoch and the next one drop; None where it drops none, does
     # not draw all of the corpus, or has batches that were made elsewhere.
     dropped_again: int | None = None
-    # What an epoch takes on the calibrated device; all unknown without one.
-    on_device: OnDevice = field(default_factory=OnDevice)
-    # How the batches of a data loader were read; None for a plan of batchstat.
-    reading: "LoaderFacts | None" = None
+    on_device: OnDevice = field(default_factory=OnDevice)  # unknown without a calibrated device
+    reading: "LoaderFacts | None" = None  # how a data loader was read; None for a plan
 
     def __repr__(self) -> str:
         """Return the strategy, its padding and its batches on one line."""

@@ -112,10 +112,7 @@ def make_rows(
 
 
 def make_row(
-    request: RowRequest,
-    shares: EpochShares,
-    model: CostModel | None,
-    device: Device | None,
+    request: RowRequest, shares: EpochShares, model: CostModel | None, device: Device | None
 ) -> StrategyResult:
     """Measure one row.
 

@@ -16,6 +16,9 @@ from batchstat.simulation.results import StrategyResult
 
 _Warnings = Iterator[Finding]
 
+_ALIKE = 0.5  # a correlation of consecutive batches above this shows in the loss
+_CERTAIN = 3  # a correlation is not chance above this many standard errors; one is about 1 / √steps
+_AT_ONCE = 1 << 20  # samples of a streamed epoch that are in memory, to search the longest
 _NOTICED = 0.1  # how far the 5th or the 95th percentile of weights is from 1 where a warning is due
 
 _REMEDIES = {
@@ -58,14 +61,6 @@ def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
             f"{', '.join(untrained_rows)}: take 0 as the loss where batch.trained_tokens is 0, or "
             "remove samples without trained tokens",
         )
-
-
-_ALIKE = 0.5  # a correlation of consecutive batches above this shows in the loss
-
-_AT_ONCE = 1 << 20
-"""Samples of a streamed epoch that are in memory at a time, to search the longest."""
-
-_CERTAIN = 3  # a correlation is not chance above this many standard errors; one is about 1 / √steps
 
 
 def simulation_warnings(

@@ -56,8 +56,7 @@ def balance_report(
     if classes is None:
         raise InputError("balance needs labels, but none were loaded", "pass --label-column")
     basis = inputs.resolve(no_sampler)
-    # What every row's compute is divided by: the strategy on all samples, without a sampler.
-    unsampled = None
+    unsampled = None  # the strategy on all samples: what every row's compute is divided by
     with suppress(NoBatchError):
         unsampled, _ = _draw_and_batch(inputs.samples, basis, strategy, device)
     # The same budget: else per-batch would derive one from its batch size, and look as full.
@@ -134,9 +133,8 @@ def _make_row(
 def _draw_epochs(
     samples: Samples, classes: Classes, basis: ResolvedSettings, epochs: int
 ) -> Iterator[tuple[int, list[int], float]]:
-    """Draw the samples of several epochs, and yield after each one the distinct samples drawn so
-    far, in all and of each class, and how many samples it draws of the largest class / of the
-    smallest class drawn at all.
+    """Draw the samples of several epochs. Yield after each the distinct samples drawn so far, in
+    all and of each class; and its draws of the largest class / of the smallest drawn at all.
     """
     is_seen = np.zeros(len(samples), dtype=bool)
 

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 BALANCED = 1.05  # a class ratio up to this counts as balanced
 MOST_COMPUTE = 1.5  # a sampler that computes more than this times the tokens of `none` is expensive
-_MOST_EVER = 3.0
-"""A sampler that computes more than this times the tokens of `none` is never recommended: with many
-small classes, drawing all of them as often as the largest takes hundreds of epochs.
-"""
+# With many small classes, drawing all as often as the largest takes hundreds of epochs.
+_MOST_EVER = 3.0  # a sampler that computes more than this times `none` is never recommended
 LEAST_SEEN = 0.5  # a sampler that shows less of the corpus over all epochs is never recommended
 AS_MUCH_SEEN = 0.01  # coverages that differ by at most this count as equal
 
@@ -43,11 +41,9 @@ class SamplerResult:
     lengths: LengthStats  # statistics of the drawn samples' lengths, before `max_length`
     classes: tuple[ClassDraw, ...]  # each class, in the order of its first sample
     seen: tuple[int, ...]  # distinct samples drawn up to each epoch
-    # Per epoch, samples drawn of the largest class / of the smallest drawn at all.
-    ratios: tuple[float, ...]
+    ratios: tuple[float, ...]  # per epoch, draws of the largest class / of the smallest one drawn
     row: StrategyResult  # the strategy on the drawn samples
-    # The same strategy on all samples, as `none` draws them; None if that leaves no batch.
-    unsampled: StrategyResult | None
+    unsampled: StrategyResult | None  # the same on all samples, as `none`; None without a batch
 
     @property
     def name(self) -> str:

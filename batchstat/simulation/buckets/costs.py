@@ -100,8 +100,7 @@ class BatchTime:
         # (n + 1,) [j]: samples of the shortest j lengths.
         samples_up_to = offsets_from_sizes(counts)
         check_least(least, int(samples_up_to[-1]))
-        # (most + 1, n + 1) [b, j]: the least time of b buckets for the shortest j lengths; infinite
-        # if impossible.
+        # (most + 1, n + 1) [b, j]: the least time of b buckets for the shortest j lengths, if any.
         least_time = np.full((most + 1, len(edges) + 1), np.inf)
         least_time[0, 0] = 0
         # (most + 1, n + 1) [b, j]: the i at which the last of these b buckets begins.

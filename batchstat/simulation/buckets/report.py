@@ -29,8 +29,7 @@ class BucketReport:
     wanted: int  # requested number of buckets
     min_bucket_samples: int  # fewest samples per bucket
     epochs: int  # number of epochs after which training ends; counts with a calibration
-    # The time of the optimal edges, by their number; empty without a calibration.
-    times: tuple[BucketTime, ...]
+    times: tuple[BucketTime, ...]  # of the optimal edges, by number; empty without a calibration
     buckets: tuple[Bucket, ...]  # the buckets of the optimal edges, for the requested number
     found: Mapping[str, tuple[Edges, ...]]  # edges by rule, for each number of buckets
     # The optimal edges simulated with the settings, rows padded to the edges: with short batches
@@ -38,8 +37,7 @@ class BucketReport:
     # first; with a calibration that is the one with short batches kept.
     uses: tuple[StrategyResult, ...]
     device: Device | None = None  # the calibrated device that trains; None without one
-    # Warnings about what does not fit the device, and what is extrapolated.
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()  # what does not fit the device, or is extrapolated
 
     def __repr__(self) -> str:
         """Return the strategy to use, and what it gives."""

@@ -34,9 +34,7 @@ from batchstat.simulation.rows import make_row
 from batchstat.words import short
 
 NUMBERS = range(2, 17)  # numbers of buckets that are tried
-
 MOST_LEFT_OUT = 0.1  # short batches are dropped only if that loses at most this share of the tokens
-
 _USUAL_BUCKETS = 8  # number of buckets if none is requested and there is no calibration
 
 _OPTION_OF_COST = {"model": "model", "time": "calibration"}
@@ -133,10 +131,8 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
         return default
     one_of("cost", cost, COSTS)
     if cost != default:
-        # A model or a calibration was given, but this cost uses neither.
         if option := _OPTION_OF_COST.get(default):
             raise OptionError(f"cost={cost} uses no {option}", f"remove --cost or --{option}")
-        # Neither was given, but this cost needs one.
         if option := _OPTION_OF_COST.get(cost):
             raise OptionError(f"cost={cost} needs a {option}", f"name one with --{option}")
     return cost
@@ -146,9 +142,8 @@ def _simulate_uses(
     edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings, device: Device | None
 ) -> list[StrategyResult]:
     """Simulate with short batches kept and dropped; return both, the better one first."""
-    # Dropping leaves one shape per bucket, and loses the samples of short batches. It comes first
-    # if few tokens are lost. With a device short batches are kept first: the edges have the least
-    # time of all samples.
+    # Dropping leaves one shape per bucket, and comes first if few tokens of short batches are lost;
+    # not with a device, since the edges have the least time of all samples.
     keep = rows_as_wide_as(edges)
     drop = keep.with_parameter("leftovers", "drop")
     with_short = make_row(keep.request(basis), shares, None, device)

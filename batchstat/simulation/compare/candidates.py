@@ -29,8 +29,9 @@ from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
 
+DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
+_REGROUPED, _STATIC = StrategySpec.of("regrouped"), StrategySpec.of("static")
 MOST_BATCHES = 64  # number of batches that are kept, in whole steps and at least one of these
-
 _MOST_SAMPLES = 20_000  # samples that are planned for them; the default `read_ahead` is below that
 
 
@@ -59,9 +60,6 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     first = strategy.in_rows(plan.first_units(n_units), shares.samples)
     # Concatenating copies, so that the rest of the plan can be freed.
     return BatchPlan.concatenate([first])
-
-
-DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,8 +122,7 @@ def simulate_candidates(
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
         rows = estimated(rows, drawn)
-    # Rows without a batch are left out with a warning, but the current setup must have one: it is
-    # the first row where it is named.
+    # A row without a batch is a warning, but not the current setup, the first row if it is named.
     if named_current is not None and rows[0].label != named_current.text:
         raise InputError(no_batch_warnings[0].message)
     if with_batches:
@@ -208,9 +205,6 @@ def can_regroup(current: NamedRow | None, settings: Settings) -> bool:
     except OptionError:  # such as one that packs
         return False
     return True
-
-
-_REGROUPED, _STATIC = StrategySpec.of("regrouped"), StrategySpec.of("static")
 
 
 def _balanced(

@@ -1,10 +1,7 @@
 """What would help: changes of the current setup, ranked by how little of the training they change.
 
-This is the only place that decides it: `compare`, `preflight`, `check`, `init`, `recipe` and the
-page show what `find_changes` returns.
-
-Compute decides what is faster, not the number of batches: a batch of twice the tokens takes about
-twice the time.
+All that advises shows what `find_changes` returns. Compute decides what is faster, not the number
+of batches: a batch of twice the tokens takes about twice the time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,11 +46,9 @@ class Change:
 
     row: StrategyResult  # an epoch with it
     current: StrategyResult  # an epoch of the current setup
-    # What it sets in the user's own trainer; None where that has no argument for it.
-    keys: Mapping[str, Any] | None = None
+    keys: Mapping[str, Any] | None = None  # what it sets in the user's trainer; None if nothing
     line: str = ""  # these keys, as a line to paste; empty without keys
-    # Whether no line makes it, so that the loader of the user's own script would have to.
-    needs_loader: bool = False
+    needs_loader: bool = False  # whether no line makes it, but the loader of a script would
 
     @property
     def speed_up(self) -> float:
@@ -149,20 +144,13 @@ class Changes:
 
     current: StrategyResult  # an epoch of the current setup
     current_fits: bool  # whether its batches fit the budget and the device
-    # The change of the training that is recommended; None if there is nothing to change.
-    star: Change | None
-    # The change with the least compute, where it is over 10 % faster than the star.
-    fastest: Change | None
-    # A change that packs rows, where none is now; None if none takes less compute.
-    packed: Change | None
-    # The row with the least compute, where it does not fit, or loses or repeats more.
-    ruled_out: StrategyResult | None
-    # Every change that helps and may be recommended, the one that keeps most first.
-    ranked: tuple[Change, ...]
-    # The best of those that no line makes, where it is over 10 % faster than any with a line.
-    in_loader: Change | None = None
-    # Those that may be made and take about as much compute, so that they do not help.
-    others: tuple[Change, ...] = ()
+    star: Change | None  # the change that is recommended; None if there is nothing to change
+    fastest: Change | None  # that of the least compute, where over 10 % faster than the star
+    packed: Change | None  # one that packs rows, where none is now and it takes less compute
+    ruled_out: StrategyResult | None  # of the least compute; does not fit, or loses or repeats more
+    ranked: tuple[Change, ...]  # all that help and may be recommended, what keeps most first
+    in_loader: Change | None = None  # the best that no line makes, if over 10 % faster than those
+    others: tuple[Change, ...] = ()  # allowed ones that take about as much compute: no help
 
     @property
     def advised(self) -> Change | None:

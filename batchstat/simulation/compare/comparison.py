@@ -128,9 +128,7 @@ class Comparison:
 
     @property
     def learning_rate(self) -> LearningRateHint | None:
-        """How the learning rate may scale from the current setup to the best row; None if no row
-        fits.
-        """
+        """How the learning rate may scale from the current setup to the best row, if one fits."""
         if self.changes.best is None:
             return None
         return learning_rate_hint(self.current.counts, self.changes.best.counts)

@@ -24,8 +24,7 @@ from batchstat.words import short
 
 GROUPS = 10
 CONFIDENCE = 0.95
-_DEVIATIONS = 2.262157
-"""Half-width that contains 95 % of Student's distribution with 9 degrees of freedom."""
+_DEVIATIONS = 2.262157  # half-width of 95 % of Student's distribution, 9 degrees of freedom
 _LEAST_BLOCKS = 2 * GROUPS
 
 
@@ -39,9 +38,7 @@ def read_share(written: str) -> float:
 
 
 def check_share(share: float, settings: Settings) -> float:
-    """Return the share to sample. Raises OptionError if it is not between 0 and 1, or classes are
-    balanced.
-    """
+    """Return the share to sample. Raises OptionError if not in (0, 1), or classes are balanced."""
     if not (isinstance(share, float | int) and 0 < share < 1):
         raise OptionError(
             f"subsample={short(share)}", "must be between 0 and 1, such as 0.01 or 1%"

@@ -16,19 +16,11 @@ from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache
 
 _SIZES = 5  # batch sizes or budgets of each strategy
-
 _SECONDS = 3.0  # time for all rows on one core, by the rates that the strategies state
-
 _MOST = 200  # rows at most, however fast they are simulated
-
-_NEAREST = 2
-"""Rows beside its own for which a part of the corpus is drawn: half and twice its size."""
-
-_FOLLOWED_PER_SECOND = 1_000_000
-"""Samples that are planned and measured in a second where each is followed to its ranks."""
-
-_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""Shares of a corpus that may be drawn: the largest for which there is time."""
+_NEAREST = 2  # rows beside its own for which a part of the corpus is drawn: half and twice its size
+_FOLLOWED_PER_SECOND = 1_000_000  # samples planned and measured, each followed to its ranks
+_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # of a corpus: the largest for which there is time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +42,11 @@ class Nearby:
     """The rows near those of a comparison, these included."""
 
     rows: tuple[NearbyRow, ...] = ()  # by strategy, size and number of ranks
-    # The current setup, by the number of ranks.
-    current: Mapping[int, StrategyResult] = field(default_factory=dict)
+    current: Mapping[int, StrategyResult] = field(default_factory=dict)  # by number of ranks
     too_slow: int = 0  # number of rows for which there was no time
-    # Number of rows that would have no batch, or ranks that are not possible.
-    without_batch: int = 0
+    without_batch: int = 0  # number of rows without a batch, or of ranks that are not possible
     samples: int = 0  # samples that the rows describe
-    # The share for `subsample` that gives the same rows; None for all of the corpus.
-    share: float | None = None
+    share: float | None = None  # the `subsample` that gives the same rows; None for all
 
     def speed_up(self, row: StrategyResult) -> float:
         """Return the estimated compute of the current setup on as many ranks / that of a row."""

@@ -11,8 +11,7 @@ from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.simulation.meters.measure import measure
 
 _MOST_WINDOWS = 20_000  # the sweep skips a `read_ahead` that would make more windows than this
-_MOST_SORTED = 10**7
-"""The sweep skips a `read_ahead` above this, except the whole epoch, which uses the histogram."""
+_MOST_SORTED = 10**7  # and one above this, except the whole epoch, which uses the histogram
 
 
 def sweep(

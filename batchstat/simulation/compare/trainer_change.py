@@ -20,8 +20,7 @@ class TrainerChange:
     line: str  # the same as a line to paste
     strategy: StrategySpec  # the strategy that they make
     settings: Settings
-    # The samples that the trainer then keeps; None for those of the current setup.
-    profile: Profile | None = None
+    profile: Profile | None = None  # samples that the trainer then keeps; None for today's
 
     def spec(self, shared: Settings) -> StrategySpec:
         """Return the strategy as a row; its multiple and `drop_last` become parameters."""

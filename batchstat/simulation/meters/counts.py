@@ -14,8 +14,7 @@ class PlanCounts:
     tokens_per_batch: int
     # Tokens of the epoch's samples before `max_length`: of the corpus, if each comes once.
     visited_tokens: int
-    # Samples computed, repeats included, as in other counts that say nothing else.
-    samples: int
+    samples: int  # computed, repeats included, as in other counts that say nothing else
     rows: int
     batches: int
     steps: int
@@ -25,8 +24,7 @@ class PlanCounts:
     # squared length if attention stays within samples.
     squared_tokens: int
     real_squared_tokens: int  # the sum over samples of the squared length
-    # Tokens that fit in all rows of `max_length`; None if rows have no such length.
-    row_tokens: int | None
+    row_tokens: int | None  # tokens that fit in all rows of `max_length`; None without one
     max_batch_tokens: int
     largest_step: int  # the first step, counted from 1, with a batch of `max_batch_tokens`
     # The most total tokens in a batch that could be smaller: of several samples, or padded.
@@ -35,8 +33,7 @@ class PlanCounts:
     over_budget_batches: int
     distinct_shapes: int
     truncated_samples: int
-    # Tokens cut off by `max_length`, or before by a trainer's configuration: see `Profile.lost`.
-    truncated_tokens: int
+    truncated_tokens: int  # cut off by `max_length`, or before by a trainer: see `Profile.lost`
     dropped_samples: int  # whole samples in no batch, or lost before by a trainer's configuration
     dropped_tokens: int  # tokens in no batch, or lost before by a trainer's configuration
     duplicated_samples: int

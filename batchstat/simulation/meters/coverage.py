@@ -32,8 +32,7 @@ class RankSamples(NamedTuple):
 
     samples: int  # number of samples, repeats counted
     batches: int  # number of batches
-    # (n_classes,) samples of each class; empty if there are no labels.
-    classes: tuple[int, ...] = ()
+    classes: tuple[int, ...] = ()  # (n_classes,) samples of each class; empty without labels
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class Coverage:
     """Which samples of the corpus are computed."""
 
     corpus_samples: int  # samples of the corpus, including those never drawn
-    # Pairs (times, samples): how many samples are computed that many times; ascending from 1.
-    times: tuple[tuple[int, int], ...]
+    times: tuple[tuple[int, int], ...]  # (times, samples computed so often), ascending from 1
     shared_samples: int  # samples that several ranks compute
     ranks: tuple[RankSamples, ...]  # what each rank computes
     mixing: Mixing | None = None  # how classes mix within batches; None if there are no labels
@@ -83,8 +81,7 @@ class Coverage:
 
 class CoverageMeter:
     """Finds the `Coverage` of an epoch without following single samples, which would take memory:
-    for plans in which each sample is in one unit. Then how often a sample is computed is how often
-    its unit is distributed.
+    for plans in which each sample is in one unit, and computed as often as that is distributed.
 
     Units come group by group. Only units of the first turn are distributed more than once: they
     fill the last turn (`remainder=repeat`).
@@ -96,8 +93,7 @@ class CoverageMeter:
         self._batches = np.zeros(world_size, dtype=np.int64)
         # Samples of all units that are not of the first turn: these are distributed once.
         self._samples_once = 0
-        # For each unit of the first turn: its samples, how often it is distributed, and the lowest
-        # and the highest rank that gets it.
+        # Of each unit of the first turn: samples, times distributed, lowest and highest rank.
         self._unit_samples = np.zeros(world_size, dtype=np.int64)
         self._unit_times = np.zeros(world_size, dtype=np.int64)
         self._lowest_rank = np.full(world_size, world_size)
@@ -216,8 +212,7 @@ def trace_samples(
 
 def _tokens_once(plan: BatchPlan, samples: Ints, entries: Ints, times_drawn: Ints) -> Ints:
     """Return (n_samples,) the tokens of each sample that are computed, each token counted at most
-    as often as its sample was drawn: a part that is computed twice does not make up for a part
-    that is not computed.
+    as often as its sample was drawn: no part makes up for another that is not computed.
     """
     lengths = plan.lengths[entries]
     if plan.starts is None:  # every entry is a whole sample

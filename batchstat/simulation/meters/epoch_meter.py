@@ -29,18 +29,14 @@ class Measurement(NamedTuple):
 
     counts: PlanCounts  # all counts
     widths: LengthStats  # statistics of the batches' widths
-    # (n_meetings, world_size) total tokens of each rank before each meeting of the ranks.
-    meetings: Ints
+    meetings: Ints  # (n_meetings, world_size) total tokens of each rank before ranks meet
 
 
 class EpochMeter:
     """Measures an epoch, round by round in turn, so that it is never whole in memory."""
 
     def __init__(
-        self,
-        request: RowRequest,
-        cost: BatchCost = TOTAL_TOKENS,
-        forwards: tuple[int, ...] = (1,),
+        self, request: RowRequest, cost: BatchCost = TOTAL_TOKENS, forwards: tuple[int, ...] = (1,)
     ) -> None:
         """Start without batches; `forwards` are those of the `SampleRows` of its samples."""
         self._forwards = forwards
@@ -69,8 +65,7 @@ class EpochMeter:
     def add(self, batches: BatchTable, turns: Ints, numbers: Ints | None = None) -> None:
         """Add the next round of batches in units, which ranks have in (n_turns, world_size)
         `turns`, −1 for none: whole steps, unless they are the last. `numbers` (n_units,) count
-        units of the epoch; those of the first turn may come again at the end. By default, they are
-        the first.
+        units of the epoch, from 0 by default; those of the first turn may come again at the end.
         """
         numbers = np.arange(batches.n_units) if numbers is None else numbers
         units = turns[turns >= 0]
@@ -225,10 +220,9 @@ class EpochMeter:
 
 
 def _shapes(batches: BatchTable) -> Ints:
-    """Return (n_shapes,) each distinct shape (rows, width) as one number, rows × 2³² + width."""
-    # First as numbers as small as these widths allow: `distinct` need not sort small numbers.
+    # (n_shapes,) each distinct shape (rows, width) as one number, rows × 2³² + width; first as
+    # numbers as small as these widths allow: `distinct` need not sort small numbers.
     factor = int(batches.widths.max()) + 1
     pairs, _ = distinct(batches.rows.astype(np.int64) * factor + batches.widths)
     rows, widths = np.divmod(pairs, factor)
-    shapes: Ints = (rows << 32) + widths
-    return shapes
+    return (rows << 32) + widths

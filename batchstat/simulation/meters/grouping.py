@@ -50,13 +50,10 @@ class Moments:
 class Neighbours:
     """Accumulates the correlation between each number of a sequence and the next one."""
 
-    # The last number added: the first number of the next group follows it.
-    _last: float | None = None
-    # Moments of the first numbers of all pairs of neighbours.
-    _before: Moments = field(default_factory=Moments)
+    _last: float | None = None  # the last number added, which the next group follows
+    _before: Moments = field(default_factory=Moments)  # moments of the first of each pair
     _after: Moments = field(default_factory=Moments)  # moments of the second ones
-    # Sum of the products of both deviations, from which the correlation follows.
-    _products: float = 0.0
+    _products: float = 0.0  # sum of the products of both deviations, for the correlation
 
     def add(self, numbers: Floats) -> None:
         """Add the next numbers (n,) of the sequence."""
@@ -94,10 +91,8 @@ class Neighbours:
 class GroupingMeter:
     """Accumulates the `Grouping` of an epoch from batches that are added round by round."""
 
-    # Correlation of the mean length of each step with that of the next step.
-    _neighbours: Neighbours = field(default_factory=Neighbours)
-    # Moments of the mean lengths of batches, each weighted by its samples.
-    _means: Moments = field(default_factory=Moments)
+    _neighbours: Neighbours = field(default_factory=Neighbours)  # mean lengths of steps
+    _means: Moments = field(default_factory=Moments)  # of mean lengths, by samples of batches
     _samples: Moments = field(default_factory=Moments)  # moments of the samples per batch
     _step_tokens: Moments = field(default_factory=Moments)  # moments of the real tokens per step
     _squares: int = 0  # sum of the squared lengths of all samples

@@ -182,8 +182,7 @@ def meetings_per_step(settings: Settings) -> int:
 
 def sum_by_step(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
     """Return (n_steps, world_size) the sum of (n_units,) numbers over the units that each rank gets
-    in each step, of (n_turns, world_size) units, −1 for none, which counts 0. The last step may
-    have fewer turns.
+    in each step, of (n_turns, world_size) units, −1 for none; the last step may have fewer turns.
     """
     numbers_of_turns: Ints = numbers.take(turns)  # (n_turns, world_size)
     # `take` reads −1 as the last unit: these become 0. Nearly always every rank has a unit, and no
