@@ -171,7 +171,7 @@ def _best_fit(
     sizes: list[int], counts: list[int], capacity: int, max_per_row: int
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Pack falling `sizes` with their counts by best fit. Yields runs, as `Packing` has them."""
-    # By their room; of those with the same room, the ones at the front are filled first.
+    # Open rows by their room; of those with the same room, the ones at the front are filled first.
     queues: dict[int, deque[_OpenRows]] = {}
     rooms: list[int] = []  # the keys of `queues`, rising
     n_rows = 0
