@@ -110,8 +110,7 @@ def calibrate(
         if config is None:
             steps = FunctionSteps(model)
         else:
-            # Some configurations name their sizes in other words: they are measured all the same,
-            # and the calibration says nothing of the shape.
+            # Of a configuration that names its sizes in other words, the shape is not known.
             with suppress(InputError):
                 setup = replace(setup, shape=shape_of(model, config))
             steps = ModelSteps(config, setup, torch_device)
@@ -125,7 +124,6 @@ def calibrate(
             on_progress=on_progress,
         )
     has_memory = all(point.peak is not None for point in measured.points)
-    # Bytes before a step; without them no memory is fitted.
     fixed = training_device.fixed if has_memory else None
     time, memory = fit_calibration(measured.points, fixed, training_device.gradients)
     return Calibration(
@@ -139,9 +137,7 @@ def calibrate(
 
 
 def _widest_row(config: Any, embeddings: int | None, max_length: int | None) -> int:
-    """Return the tokens of the widest row to measure."""
-    if config is None:
-        # The positions of a function are not known.
+    if config is None:  # the positions of a function are not known
         return max_length or 2_048
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(stated, int) or stated < 1:  # a model without a limit, such as BLOOM

@@ -24,9 +24,7 @@ _ROUNDING = 16  # bytes that rounding may add to a fitted peak: a batch is not r
 MOST_NOISE = 0.2
 """Residual of the fitted times above which they are not used: a speed-up of 1.3 may then be 1."""
 
-
-PER_SECOND = 10**12
-"""Compute by a calibration is counted in picoseconds, so that it is exact and adds up."""
+PER_SECOND = 10**12  # compute is counted in picoseconds, so that it is exact and adds up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +106,7 @@ class Calibration:
         return fit.peak(fit.per_token * shape.tokens + fit.per_pair * shape.pairs)
 
     def kept_gradients(self, accumulates: bool) -> int:
-        """Return the bytes of gradients that are in memory when a batch begins, those of earlier
-        batches of its step: 0 without gradient accumulation, or where they are not known.
-        """
+        """Return the bytes of earlier batches' gradients as a batch begins; 0 where not known."""
         return (self.memory.gradients or 0) if accumulates and self.memory is not None else 0
 
     def tokens_that_fit(self, max_length: int, *, accumulates: bool = False) -> int | None:

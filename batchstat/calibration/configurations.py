@@ -33,7 +33,6 @@ def load_configuration(model_name: str, advice: str, unreachable: str = "") -> A
         )
         config.get_text_config()  # every use of it needs this: fail here, with a message
     except Exception as error:  # transformers passes on anything that a file or the hub causes
-        # On one line, and cut. In the cases below something else is said, or advised.
         reason = " ".join(str(error).split())[:200]
         if "trust_remote_code" in str(error):
             reason = "it requires trust_remote_code, which batchstat never enables"

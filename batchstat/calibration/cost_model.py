@@ -77,7 +77,6 @@ class CostModel(Record, kw_only=True):
     )
 
     def __post_init__(self) -> None:
-        """Refuse sizes below 1, and sizes that contradict each other."""
         check_fields(self)
         if self.kv_heads is not None and self.kv_heads > self.heads:
             raise OptionError(f"kv_heads={self.kv_heads}", f"must be at most heads={self.heads}")
@@ -98,9 +97,7 @@ class CostModel(Record, kw_only=True):
 
     @property
     def parameters(self) -> int:
-        """Number of weights in matrices, those of all experts too, and in embeddings. Biases and
-        norms, less than 1 %, are not counted.
-        """
+        """Weights of matrices (all experts) and embeddings; not biases and norms, below 1 %."""
         # Of queries and output; of keys and values.
         attention = 2 * self.hidden * (self.attention_width + self.kv_width)
         matrices = 3 if self.gated else 2  # of a feed-forward layer

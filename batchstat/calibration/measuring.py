@@ -14,11 +14,9 @@ from batchstat.words import counted
 TIMING_ROUNDS = 3
 """Rounds in which all shapes are timed in turn: other work of the machine then slows all alike."""
 
-_LEAST_SECONDS, _MOST_REPEATS = 0.2, 10
-"""In a round, a shape runs until it took so long, or ran so often."""
+_LEAST_SECONDS, _MOST_REPEATS = 0.2, 10  # a shape runs until it took so long, or ran so often
 
-_LEAST_POINTS = 4
-"""Shapes that must run: the fit of a batch's time has 3 coefficients, and needs one more."""
+_LEAST_POINTS = 4  # shapes that must run: the fit of a time has 3 coefficients, and needs one more
 
 _EXACT = 16  # the search for the largest batch ends within a sixteenth of its tokens
 
@@ -48,14 +46,6 @@ class Device(Protocol):
     @property
     def hardware(self) -> Hardware:
         """What it is."""
-
-    @property
-    def fixed(self) -> int | None:
-        """Bytes of weights and optimizer state; None before the first step, or if not known."""
-
-    @property
-    def gradients(self) -> int | None:
-        """Bytes of gradients; None before the first step, or if not known."""
 
     def warm_up(self, shape: Shape) -> WarmUp:
         """Run a step on a batch of a shape for the first time. Raises BatchTooLargeError."""
@@ -140,7 +130,6 @@ def measure_device(
             # A batch that fitted in the search may not fit again, as free memory is in pieces by
             # then: it is left out.
             try:
-                # The run after the first is the first timing.
                 runs[shape] = _ShapeRuns(search.first_run(shape), [device.run(shape)])
             except BatchTooLargeError:
                 search.too_large += 1
@@ -210,7 +199,6 @@ class _Search:
         self.too_large = 0
 
     def first_run(self, shape: Shape) -> WarmUp:
-        """Run a batch for the first time, and note its peak. Raises BatchTooLargeError."""
         first = self._device.warm_up(shape)
         if first.peak is not None:
             self.peaks.append(first.peak)

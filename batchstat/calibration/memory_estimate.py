@@ -169,9 +169,8 @@ class Layer:
 
     @property
     def gradients(self) -> int:
-        """Bytes per token of the most gradients that the backward pass of the layer holds at once:
-        those of its output, and of two tensors of the feed-forward layer.
-        """
+        """Bytes per token of the most gradients that the backward pass holds at once."""
+        # Those of the output, and of two tensors of the feed-forward layer.
         width = self.shape.feed_forward_width * self.shape.experts  # of all experts of a token
         # Where it is gated, a kept tensor is freed for one of the two, which then adds nothing.
         return self.input + self._number_bytes * width * (1 if self.shape.gated else 2)
@@ -221,7 +220,6 @@ class Layer:
 
 
 def _shape_of_model(model: CostModel | str) -> CostModel:
-    """Return the shape of a model, given as such or as `load_model` takes it."""
     if not isinstance(model, str):
         return model
     # Neither a built-in name nor hidden=768: a configuration.
@@ -231,18 +229,15 @@ def _shape_of_model(model: CostModel | str) -> CostModel:
             raise InputError(
                 f"model {short(model)}: memory is not estimated for model_type "
                 f"{config.model_type!r} (only for {', '.join(FAMILIES)})",
-                "measure it with "
-                "batchstat calibrate, or write its shape as hidden=768,layers=12,heads=12,"
-                "vocabulary=50257",
+                "measure it with batchstat calibrate, or write its shape as hidden=768,layers=12,"
+                "heads=12,vocabulary=50257",
             )
         return shape_of(model, config)
     return load_model(model)
 
 
 def _check_complete(setup: Setup, shape: CostModel) -> None:
-    """Raise InputError if the memory of a shape cannot be estimated: it lacks a size, or is a
-    mixture of experts under mixed precision, whose modules keep more than is known here.
-    """
+    """Raise InputError if the memory of a shape cannot be estimated."""
     written = setup.model
     if shape.vocabulary is None:
         raise _lacking(written, "vocabulary", "50257", "embeddings and loss")
@@ -250,7 +245,7 @@ def _check_complete(setup: Setup, shape: CostModel) -> None:
         raise _lacking(written, "heads", "12", "the scores of eager attention")
     if shape.experts > 1 and shape.total_experts is None:
         raise _lacking(written, "total_experts", "8", "the weights of all experts")
-    if shape.total_experts is not None and setup.mixed_precision:
+    if shape.total_experts is not None and setup.mixed_precision:  # its modules keep more
         raise InputError(
             f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
             "estimated",

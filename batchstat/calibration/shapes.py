@@ -33,7 +33,6 @@ class Shape:
         return self.rows * sum(length**2 for length in self.lengths)
 
     def __str__(self) -> str:
-        """Return "rows x width", with the samples per row where there are several."""
         packed = f" of {self.samples_per_row} samples each" if self.samples_per_row > 1 else ""
         return f"{self.rows:,} x {self.width:,}{packed}"
 

@@ -53,14 +53,12 @@ class TorchDevice:
     """A device that runs the steps of a model."""
 
     def __init__(self, device: torch.device, steps: Steps) -> None:
-        """Take a device, and the steps of a model that is on it."""
         self._device, self._steps = device, steps
         self._random = torch.Generator().manual_seed(0)
         # Known after a step: bytes of weights and optimizer state, and of gradients.
         self.fixed: int | None = None
         self.gradients: int | None = None
-        # Whether the step before ran out of memory.
-        self._ran_out = False
+        self._ran_out = False  # whether the step before ran out of memory
 
     @property
     def hardware(self) -> Hardware:
@@ -85,17 +83,14 @@ class TorchDevice:
         return Hardware(device=device.type, name=name, memory=memory, versions=versions)
 
     def warm_up(self, shape: Shape) -> WarmUp:
-        """Run a step on a shape for the first time, and note the peaks of its memory. Raises
-        BatchTooLargeError where that is full, or InputError.
-        """
+        """Run a step on a shape for the first time. Raises BatchTooLargeError or InputError."""
         with self._running(shape), _peaks(self._device, self._steps) as peaks:
             batch = self._batch(shape)
             began = time.perf_counter()
             self._steps.forward_backward(batch)
             self._wait()
             seconds = time.perf_counter() - began
-            # The peak of the forward and backward pass. Gradients exist only from here to the
-            # update.
+            # Gradients exist only from here to the update.
             peak = peaks.restart()
             self.gradients = self._steps.gradients()
             # For a function, whose step is one call, this does nothing.
@@ -107,9 +102,7 @@ class TorchDevice:
         return WarmUp(None if peaks.slow_down else seconds, peak, update_peak)
 
     def run(self, shape: Shape) -> Timing:
-        """Time a step on a shape that ran before, without watching its memory. Raises
-        BatchTooLargeError where that is full, or InputError.
-        """
+        """Time a step on a shape that ran before. Raises BatchTooLargeError or InputError."""
         with self._running(shape):
             batch = self._batch(shape)
             self._wait()  # until the batch is on the device
@@ -119,7 +112,6 @@ class TorchDevice:
             between = time.perf_counter()
             self._steps.update()
             self._wait()
-            # Seconds of the forward and backward pass, and of the update.
             return Timing(between - began, time.perf_counter() - between)
 
     @contextmanager
@@ -207,14 +199,12 @@ def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
 
 
 def _keeps_account(device: torch.device) -> bool:
-    """Return whether torch knows how much memory of a device is in use: it does not of a CPU, and
-    raises an error for other devices whose memory it does not count.
-    """
+    """Return whether torch knows how much memory of a device is in use."""
     if device.type == "cpu":
         return False
     try:
         torch.accelerator.memory_allocated(device)
-    except RuntimeError:
+    except RuntimeError:  # of devices whose memory it does not count
         return False
     return True
 

@@ -17,7 +17,6 @@ class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
     """
 
     def __init__(self, alive: Iterable[torch.Tensor]) -> None:
-        """Start with the storages of tensors that are alive already, such as weights."""
         super().__init__()
         self._known: set[int] = set()  # addresses of the storages that are counted
         self._bytes = self.peak = 0
@@ -27,7 +26,6 @@ class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run an operation, and count the tensors that it returns, also nested ones."""
         result = func(*args, **(kwargs or {}))
         for item in tree_iter(result):
             if isinstance(item, torch.Tensor):

@@ -80,11 +80,8 @@ class ModelSteps(Steps):
         self._optimizer.zero_grad(set_to_none=True)
 
     def tensors(self) -> Iterable[torch.Tensor] | None:
-        """Return weights, buffers and optimizer state; None for a compiled model.
-
-        `TensorMemory`, which asks for them, watches operations: a compiled model does not run so.
-        """
-        if self._is_compiled:
+        """Return weights, buffers and optimizer state; None for a compiled model."""
+        if self._is_compiled:  # `TensorMemory` watches operations, which do not run one by one
             return None
         state = (value for each in self._optimizer.state.values() for value in each.values())
         return [*self._model.parameters(), *self._model.buffers(), *filter(torch.is_tensor, state)]
@@ -99,11 +96,7 @@ class FunctionSteps(Steps):
     """The steps of a user's function."""
 
     def __init__(self, name: str) -> None:
-        """Import `module:function`, from the current folder too.
-
-        Raises:
-            InputError: there is no such module or function, or it fails to load.
-        """
+        """Import `module:function`, from the current folder too. Raises InputError."""
         self._name = name
         module, _, function = name.partition(":")
         sys.path.insert(0, str(Path.cwd()))  # for the import alone
@@ -130,12 +123,8 @@ class FunctionSteps(Steps):
             raise InputError(f"model {name!r} has {error.problem}", error.remedy) from None
 
     def forward_backward(self, batch: Batch) -> None:
-        """Run a whole step. Whatever it prints goes to standard error, as progress does: standard
-        output is for the result.
-
-        Raises:
-            InputError: a call of the function only makes a generator or coroutine.
-        """
+        """Run a whole step. Raises InputError where a call only makes a generator or coroutine."""
+        # What it prints goes to standard error, as progress does: standard output is the result's.
         with redirect_stdout(sys.stderr):
             result = self._step(batch)
         # The call has run nothing yet.
@@ -197,9 +186,7 @@ def _positions(model: Any) -> int | None:
 
 
 def _auto_class(config: Any) -> str:
-    """Return the class of transformers that builds the architecture named in a configuration: a
-    language model or a classifier, or for any other the language model of its type.
-    """
+    """Return the class of transformers that builds the architecture of a configuration."""
     architecture = (config.architectures or [""])[0]
     for ending, auto_class in _AUTO_CLASSES.items():
         if architecture.endswith(ending):

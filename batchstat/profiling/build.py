@@ -175,10 +175,7 @@ def build(corpus: Corpus, run: RunOptions) -> Profile:
 
 
 def _count_and_merge(corpus: Corpus, run: RunOptions) -> Profile:
-    """Count all splits of a corpus, and merge their counts into its profile. Stored counts may
-    disappear before they are merged, as when another process evicts them: their splits are counted
-    again.
-    """
+    """Count all splits of a corpus, and merge their counts into its profile."""
     created = datetime.now(UTC).isoformat()
     splits = corpus.splits
     with _cache_of(run) as cache:
@@ -201,7 +198,6 @@ def _count_and_merge(corpus: Corpus, run: RunOptions) -> Profile:
 
 
 def _make_scheduler(corpus: Corpus, run: RunOptions, cache: CountCache) -> Scheduler:
-    """Return a scheduler that counts a corpus and stores the counts of its splits in this cache."""
     executor, tokenizer = run.executor_for(corpus.splits), corpus.tokenizer
     if corpus.reads_standard_input and not executor.in_process:
         executor = threads(worker_count(None))  # only this process can read it

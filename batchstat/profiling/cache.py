@@ -1,8 +1,6 @@
 """Cache of the counts of splits, keyed by everything that could change them.
 
-Several processes on several machines may use a folder at once. An entry is written under a
-temporary name and renamed, and begins with a digest of itself: a damaged entry is treated as
-missing.
+Several processes may use a folder at once: an entry is written under a temporary name and renamed.
 """
 
 import errno
@@ -33,8 +31,7 @@ from batchstat.storage.sealed_records import decoded
 from batchstat.storage.shown import as_shown, is_remote, one_line
 from batchstat.tokenization.loading.remembered import ENDING as OF_TOKENIZERS
 
-MOST_BYTES = 1 << 30
-"""Size limit of the cache folder; beyond it, the least recently used entries are evicted."""
+MOST_BYTES = 1 << 30  # of the cache folder; beyond it, the least recently used entries are evicted
 
 _TRIES, _PAUSE_SECONDS = 3, 1.0
 """Attempts at an entry, and the pause between them: storage over a network fails now and then."""
@@ -125,9 +122,7 @@ class CountCache:
         return counts
 
     def _read(self, path: Path) -> bytes:
-        """Read a file, at a remote address in several attempts. Raises OSError: it does not exist,
-        or a local file cannot be read. Raises SourceError: the address cannot be read.
-        """
+        """Read a file, at an address in several attempts. Raises OSError, or SourceError there."""
         for attempt in range(_TRIES):
             if attempt:
                 time.sleep(_PAUSE_SECONDS)
@@ -146,7 +141,6 @@ class CountCache:
         sink = io.BytesIO()
         save_lengths(counts.profile, sink, asdict(counts.facts))
         content = sink.getvalue()
-        # Several attempts, since storage over a network may fail for a moment.
         for tries_left in reversed(range(_TRIES)):
             try:
                 self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)

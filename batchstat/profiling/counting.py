@@ -101,8 +101,6 @@ class _CountedBlock:
 
 def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
     """Count the samples of one block, while other threads count others."""
-    # Two kinds of samples are reported as bad records and left out: those on which the tokenizer
-    # raises, and those whose marks of trained tokens do not fit their length.
     left_out: Counter[str] = Counter()
     kinds: dict[str, TokenRanges] = {}
     # `lengths` are the tokens of all samples of the block; `samples` are the indices, in the block,
@@ -126,9 +124,7 @@ def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block
         kinds = {kind: ranges.take(samples) for kind, ranges in counted_kinds.items()}
     # The corpus says itself which tokens are trained, as in a mask: that must fit the lengths.
     if block.trained is not None:
-        # The message for each sample whose marks do not fit, by its index; nearly always empty.
-        misfits = block.trained.misfits(lengths)
-        if misfits:
+        if misfits := block.trained.misfits(lengths):  # nearly always empty
             for i in sorted(misfits.keys() & set(samples.tolist())):
                 block.report_bad(i, "trained", misfits[i])
             samples = np.setdiff1d(samples, list(misfits), assume_unique=True)

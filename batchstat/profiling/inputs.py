@@ -72,8 +72,7 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
     the file lacks the columns, and False if it cannot be read for another reason.
 
     Raises:
-        InputError: there is no such file, or it is standard input or a remote file, which are read
-            only once, to be counted.
+        InputError: no such file, or one that is read only once: standard input or a remote file.
     """
     source = find_sources([path], options.input_format)[0]
     if source.is_standard_input or is_remote(source.path):
@@ -92,9 +91,8 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
 
 
 def column_names(path: str | os.PathLike[str], input_format: str | None) -> tuple[str, ...]:
-    """Return the names of the columns in the first file of a corpus: those of its schema, or of its
-    first record where it has no schema. Empty if the format has no columns, or the file cannot be
-    read.
+    """Return the names of the columns in the first file of a corpus, by its schema or first record;
+    empty if its format has none, or it cannot be read.
     """
     source = find_sources([path], input_format)[0]
     try:
@@ -144,7 +142,6 @@ def tokenizer_for(
         InputError: a tokenizer or template that cannot be loaded.
     """
     formats = {source.format for source in sources}
-    # First come errors for options that have no effect here.
     _check_formats(options, formats)
     if chat_template is not None and not is_chat:
         raise OptionError("chat_template needs a messages_column", "pass one")
@@ -163,7 +160,6 @@ def tokenizer_for(
             if is_set:
                 raise OptionError(f"{name} is for texts, but {precounted} has none", "remove it")
         return None
-    # Then the tokenizer is loaded, and told how the samples are tokenized.
     loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer, fresh=fresh)
     if is_chat:
         from batchstat.tokenization.chats.chat import with_chat_template  # loads jinja2

@@ -12,14 +12,11 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.shown import one_line
 
-HELD = 1 << 26
-"""Samples whose numbers stay in memory; larger arrays are read from a file as they are used."""
+HELD = 1 << 26  # samples whose numbers stay in memory; larger arrays are in a file
 
 
 def new_array(n: int, most: int) -> Ints:
-    """Return an uninitialised array (n,) for numbers up to `most`, in a temporary file if it is too
-    large for memory. Raise InputError without space for it.
-    """
+    """Return an uninitialised array (n,) for numbers up to `most`. Raises InputError."""
     if n <= HELD:
         return np.empty(n, dtype=np.int64)
     dtype = np.int32 if most < 2**31 else np.int64  # half the disk space, where that suffices

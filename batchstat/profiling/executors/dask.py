@@ -21,8 +21,7 @@ from batchstat.storage.shown import full_address, one_line
 _LOGGERS = ("distributed", "tornado", "asyncio")  # loggers that Dask writes lost connections to
 # host:port, with tcp:// or tls:// or without; other schemes, such as ws://, may lack the port.
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
-_RETRIES = 2
-"""How often Dask counts a failed split again; for lost workers its own configuration says it."""
+_RETRIES = 2  # of a failed split; for lost workers Dask's own configuration says it
 
 
 def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
@@ -43,7 +42,6 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
 
     @contextmanager
     def start(task: CountTask) -> Iterator[Submit]:
-        """Connect to the scheduler, and disconnect afterwards."""
         for name in tuple(logging.root.manager.loggerDict):
             if name.partition(".")[0] in _LOGGERS:  # the errors below say what they would log
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)

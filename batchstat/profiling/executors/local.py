@@ -42,7 +42,6 @@ def processes(workers: int, splits: int) -> CountingExecutor:
 
     @contextmanager
     def start(task: CountTask) -> Iterator[Submit]:
-        """Start the processes, and end them afterwards."""
         try:
             with _written(task) as file, process_pool(n_processes, threads_each) as pool:
                 yield lambda split: pool.submit(_count_split, file, split)
@@ -127,8 +126,7 @@ def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
     return codes
 
 
-_NO_GUARD = 94
-"""Exit code without a main guard in the user's script: that of no signal and no other error."""
+_NO_GUARD = 94  # exit code without a main guard: that of no signal and no other error
 
 
 @contextmanager
