@@ -53,16 +53,10 @@ class BatchstatError(Exception):
     id: ClassVar[str] = "error"  # its stable name for programs, in the JSON that `--json` prints
 
     def __init__(self, problem: str, remedy: str = "") -> None:
-        """Make each part one line, in which names may contain anything: see `message`.
-
-        Args:
-            problem: what is wrong, with the value, and where.
-            remedy: what to do, or what the value must be; empty where the problem says it.
-        """
+        """Make each part one line, in which names may contain anything: see `message`."""
         super().__init__(message(problem), message(remedy))
 
     def __str__(self) -> str:
-        """Return both parts as a line."""
         return ": ".join(part for part in self.args if part)
 
     @property
@@ -154,7 +148,6 @@ class NoBatchError(InputError):
         remedy: str = "lower world_size, batch_size, samples_per_step or the multiple, or remove "
         "these options",
     ) -> None:
-        """Name everything that may have dropped all batches."""
         super().__init__(problem, remedy)
 
 

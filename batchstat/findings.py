@@ -54,7 +54,6 @@ class Finding(Record):
         object.__setattr__(self, "message", worded(self.message))
 
     def __str__(self) -> str:
-        """Return the message with the id."""
         return f"{self.message} [{self.id}]"
 
 

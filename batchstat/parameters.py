@@ -24,7 +24,6 @@ _Record = TypeVar("_Record", bound="DataclassInstance")
 _Result = TypeVar("_Result")
 _Thing = TypeVar("_Thing")
 
-
 MAX_INT = 2**31 - 1
 """Largest value of any setting but a seed: tokens and samples of one batch fit in 64 bits."""
 

@@ -36,9 +36,7 @@ Ratio = Annotated[float, allowed(minimum=0, maximum=1, unit="ratio")]
 
 UnboundedRatio = Annotated[float, allowed(minimum=0, unit="ratio")]
 
-
-SAME = "."
-"""The `of` of a part that no field holds: its keys come from the record that has the part."""
+SAME = "."  # the `of` of a part that no field holds: its keys are those of the record around it
 
 
 def told(
@@ -72,5 +70,4 @@ class Record:
     """A frozen dataclass that documents have as it is: its fields, and properties by `told_of`."""
 
     def __init_subclass__(cls, *, kw_only: bool = False) -> None:
-        """Make a class of this kind a dataclass."""
         dataclass(frozen=True, kw_only=kw_only)(cls)

@@ -96,8 +96,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
     if isinstance(dtype, pa.BaseExtensionType):
         return decoded_bytes(values.storage)
     if pa.types.is_dictionary(dtype):
-        # The bytes of each entry of the dictionary, and at the end a 0, to which null is made to
-        # refer.
+        # The bytes of each entry of the dictionary, and at the end a 0, to which null refers.
         entry_bytes = np.append(decoded_bytes(values.dictionary), 0)
         entry_of_each = as_integers(values.indices, null_as=len(values.dictionary))
         bytes_by_entry: Ints = entry_bytes[entry_of_each]
@@ -118,7 +117,6 @@ def decoded_bytes(values: pa.Array) -> Ints:
         return sum(map(decoded_bytes, values.flatten()), own_bytes)
     if not (pa.types.is_map(dtype) or is_list(dtype)):
         return own_bytes
-    # An element of a map is a key and its value.
     if pa.types.is_map(dtype):
         element_bytes: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
     else:
@@ -156,8 +154,7 @@ def record_ranges(
 
 
 def _run_of_each(values: pa.Array) -> Ints:
-    # A slice shares the run ends of its whole array, so its values are looked up by their positions
-    # there.
+    # A slice shares the run ends of its whole array: its values are looked up by positions there.
     positions = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(as_numpy(values.run_ends), positions, side="right").astype(np.int64)
 

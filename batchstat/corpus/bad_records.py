@@ -70,9 +70,7 @@ class BadRecords:
         return [message for _, message in self._examples]
 
     def raise_or_count(self, location: Location, bad: BadRecord) -> None:
-        """Count a bad record, and keep its message if it is among the first few. The result is the
-        same in any order. Raises InputError if bad records are not skipped.
-        """
+        """Count a bad record, in any order alike. Raises InputError unless they are skipped."""
         message, number = f"{location}: {bad.message}", location.number
         if not self.skip:
             raise as_error(location, bad.message)

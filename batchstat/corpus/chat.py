@@ -11,9 +11,7 @@ from batchstat.words import short
 Message = dict[str, Any]
 Tool = dict[str, Any]
 
-TOOLS_COLUMN = "tools"
-"""Column in which chats have the tools that they may call, beside their messages."""
-
+TOOLS_COLUMN = "tools"  # the column with the tools that chats may call, beside their messages
 SETTINGS_COLUMN = "chat_template_kwargs"
 """Column with what else the template of chats as they are written gets, such as enable_thinking."""
 
@@ -30,7 +28,6 @@ _SHAREGPT_ROLES = {
     "observation": "tool",
 }
 _OPENAI_NAMES = {"from": "role", "value": "content"}
-
 
 # Parameters of transformers' `apply_chat_template` that would make it do something else than render
 # these messages with this template.
@@ -131,9 +128,7 @@ def _require_keys(keys: tuple[str, ...], message: object, shown_as: str) -> None
 
 
 def _as_written(message: Any, shown_as: str, kept_format: str) -> Message:
-    """Return a message as it is written, with `from` and `value` of ShareGPT renamed to `role` and
-    `content`. Errors call the message `shown_as`, such as `message 3`.
-    """
+    """Return a message as it is written, with the keys of ShareGPT renamed to OpenAI's."""
     fields = message
     # What is no object is left to `_require_keys`, which raises.
     if kept_format == "sharegpt" and isinstance(message, dict):

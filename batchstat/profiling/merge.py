@@ -83,9 +83,8 @@ def merge_splits(
 def _stored(
     result: SplitResult, cache: CountCache, source: Source, options: CorpusOptions
 ) -> SplitCounts | None:
-    """Return the counts of a split; None if they are missing, damaged, or of another source or with
-    other options. Whoever can write to the cache can store anything under a key, with a digest that
-    fits: that is why the content is checked, too.
+    """Return the counts of a split; None if missing, damaged, or of another source or options.
+    Whoever can write to the cache can store anything under a key: so the content is checked, too.
     """
     counts = cache.get(result.key)
     if counts is None:
@@ -106,30 +105,25 @@ class _MergedSamples:
     """The samples of consecutive splits, with record numbers continued from split to split."""
 
     def __init__(self, samples: int) -> None:
-        """Start without splits; `samples` is how many samples all of them have together."""
         self.first: Profile | None = None
         self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
         # Samples added so far, and records: the samples, and those that were skipped.
         self._samples = self._seen_records = self.tokens = 0
         self._skipped: Counter[str] = Counter()
         self._bad_records: list[str] = []
-        # Chats that the template does not render completely, by what it leaves out.
         self._left_out: Counter[str] = Counter()
         self._read: dict[ReadColumns, None] = {}  # a set that keeps their sequence
         self._labels: list[Labels] = []
         self._kinds: dict[str, list[TokenRanges]] = {}
 
     def __len__(self) -> int:
-        """Return the number of samples added."""
         return self._samples
 
     def takes(self, profile: Profile) -> bool:
-        """Return whether a split was counted by the same tokenizer, with the same kinds."""
         first = self.first or profile
         return first.tokenizer == profile.tokenizer and first.kinds.keys() == profile.kinds.keys()
 
     def add(self, profile: Profile) -> None:
-        """Append the samples of the next split."""
         self.first = self.first or profile
         rows = slice(self._samples, self._samples + len(profile))
         self._lengths[rows] = profile.lengths

@@ -45,8 +45,7 @@ from batchstat.storage.sealed_tables import (
 from batchstat.storage.shown import is_remote
 
 SCHEMA = "batchstat.lengths/5"
-ROW_GROUP = 1 << 20
-"""Samples of a row group, which are in memory at a time while a file is read or written."""
+ROW_GROUP = 1 << 20  # samples that are in memory at a time while a file is read or written
 
 FAR = 2**40  # larger than any record number in a corpus
 
@@ -197,9 +196,7 @@ def read_file(address: str | Path) -> Profile:
 
 
 def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str, Any]]:
-    """Return the profile in a file, which may have no samples, and what `save_lengths` stored there
-    as `more`. Raises InputError.
-    """
+    """Return the profile in a file, perhaps without samples, and its `more`. Raises InputError."""
     try:
         with opened_table(file, SCHEMA, _TYPES, optional=_OPTIONAL) as table:
             facts: _Facts = decoded(_Facts, table.record)
@@ -216,7 +213,6 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
     labels: list[Labels] = []
     has_labels = "label" in table.names
-    # By kind of token, such as trained: where each sample has tokens of that kind.
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
     # Records that were skipped have numbers too. Those of a data set that was recorded may be any,
     # in any sequence.

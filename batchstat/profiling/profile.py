@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _HARMLESS = ("blank", "short")  # reasons to skip a record that are not errors
 
-
 LABEL_FORMS = ("one", "several", "positions", "columns")
 INDEXED = ("corpus", "data set", "nothing")
 
@@ -155,11 +154,9 @@ class Profile:
     rows: SampleRows | None = None
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return len(self.lengths)
 
     def __repr__(self) -> str:
-        """Return what was counted, on one line."""
         paths = [source.path for source in self.corpus.sources]
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         name = f"{paths[0]}{more}" if paths else "a table"
@@ -287,10 +284,7 @@ class Profile:
 
     @property
     def class_ratio(self) -> float | None:
-        """Samples of the largest class / samples of the smallest; None without classes.
-
-        Samples without a label are not counted as a class.
-        """
+        """Samples of the largest class / of the smallest, unlabelled ones aside; None without."""
         counts = [each.count for each in self.classes if each.label is not None]
         return max(counts) / min(counts) if counts else None
 

@@ -36,7 +36,6 @@ class ProgressTracker:
     """Adds up the progress of all splits of a run, which several threads note, and reports it."""
 
     def __init__(self, splits: Sequence[Split], on_progress: Callable[[Progress], object]) -> None:
-        """Start with no split counted; `on_progress` is called with each change."""
         self._splits, self._on_progress = splits, on_progress
         self._numbers = {split: i for i, split in enumerate(splits)}
         # How far each split is, by its number.

@@ -14,8 +14,7 @@ from batchstat.profiling.progress import Progress
 from batchstat.profiling.tasks import CountingExecutor
 from batchstat.tokenization.threads import worker_count
 
-PROCESSES_FROM = 256 << 20
-"""Bytes of a corpus from which processes count it: they take a second to start."""
+PROCESSES_FROM = 256 << 20  # bytes from which processes count a corpus: they take a second to start
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ class Scheduler:
         run: RunOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """Start with all splits to do."""
         self.done: dict[int, SplitResult] = {}
         self.failed: dict[int, str] = {}
         self._splits, self._task, self._executor, self._run = splits, task, executor, run
@@ -79,9 +78,8 @@ class Scheduler:
                 return
 
     def _note_end(self, i: int, future: "Future[SplitResult]") -> None:
-        """Note that split `i` is counted or has failed, once it has ended. Raises BatchstatError:
-        it cannot be read or stored, which ends the run. Raises BrokenExecutor, CancelledError: its
-        worker is lost.
+        """Note how split `i` has ended. Raises BatchstatError where that ends the run;
+        BrokenExecutor, CancelledError: its worker is lost.
         """
         try:
             result = future.result()
@@ -95,8 +93,7 @@ class Scheduler:
             self.failed[i] = str(error)
         except Exception as error:
             is_expected = isinstance(error, OSError | MemoryError)
-            # In this process, any other error is a bug; elsewhere it may be the fault of that
-            # machine.
+            # Here any other error is a bug; elsewhere it may be the fault of that machine.
             if self._executor.in_process and not is_expected:
                 raise
             # one_line, since even str() of an unknown error may raise.

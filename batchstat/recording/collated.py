@@ -25,8 +25,7 @@ from batchstat.recording.recorder.read_batches import NOTHING, ReadBatch, single
 from batchstat.recording.recorder.reading import read_batch, settle
 from batchstat.words import short
 
-_MOST_WITHOUT_LENGTH = 100_000
-"""Batches of an iterable without a length before it is taken to never end."""
+_MOST_WITHOUT_LENGTH = 100_000  # batches of an iterable before it is taken to never end
 
 
 UNMARKED = "nothing says what is padding, and no token that rows end in does: none is taken for it"
@@ -151,9 +150,7 @@ def _noted_loaders() -> Iterator[Loaders]:
 def sample_numbers(
     numbers_of_batches: Sequence[Sequence[int] | None], collated: CollatedBatches
 ) -> Ints | None:
-    """Return (n_samples,) the number of each sample, in the sequence of the batches; None where not
-    every row is a sample with a known number.
-    """
+    """Return (n_samples,) the number of each sample, or None where a row has no known one."""
     offsets, lengths = collated.batches.batch_offsets, collated.samples.lengths
     counts = [-1 if numbers is None else len(numbers) for numbers in numbers_of_batches]
     if collated.batches.packs_rows or counts != np.diff(offsets).tolist():
@@ -245,7 +242,6 @@ def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
     lengths = np.array([length for row in rows for length in row], dtype=np.int64)
     samples_per_row = np.array([len(row) for row in rows], dtype=np.int64)
     empty = [sum(not any(row) for row in batch.real or ()) for batch in read_batches]
-    # Each entry of a row is a sample of its own, in the sequence of the batches.
     places = np.arange(len(lengths))
     trained = None  # where one batch does not tell it
     if all(each.trained is not None for each in read_batches):

@@ -1,7 +1,6 @@
 """Starts a command whose processes record what they train on, and waits for its end.
 
-Its output, signals and exit code are its own. Only PYTHONPATH is longer, so that each Python in it
-loads `recorder/inject/sitecustomize.py`.
+Its output, signals and exit code are its own. Only PYTHONPATH is longer, for `sitecustomize.py`.
 """
 
 import json

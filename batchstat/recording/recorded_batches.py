@@ -37,8 +37,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
     """Return the batches of the first epoch of a recording.
 
     Raises:
-        InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
-            described.
+        InputError: nothing was recorded, steps of ranks differ, or batches cannot be described.
     """
     name = recording.folder.as_posix()
     if not recording.ranks:

@@ -1,8 +1,7 @@
 """The times of a recorded run as a calibration, in the form that `calibrate` measures.
 
-They include all that its steps do, so that nothing has to be known of its ranks, or of how they
-communicate. Its batches have any size, though, and some met a stall: batches of about the same size
-are one point, whose seconds are a median.
+They include all that its steps do, so that nothing has to be known of its ranks. Its batches have
+any size, and some met a stall: those of about one size are a point, whose seconds are a median.
 """
 
 import os

@@ -202,7 +202,6 @@ def _read_rank(path: Path) -> RecordedRank | None:
     steps = [line for line in lines if line["k"] == "step" and "cleared" not in line]
     # A process that was killed wrote no line of its end.
     end = next((line for line in lines if line["k"] == "end"), {"why": ""})
-    # (calls, tokens) of forwards without a gradient, each since the line before.
     unused = [line.get("unused", (0, 0)) for line in lines if line["k"] in ("batch", "end")]
     return RecordedRank(
         rank=begun["rank"],

@@ -17,8 +17,7 @@ _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc
 
 LEAST = {"numpy": (2, 0), "pyarrow": (21,), "transformers": (4, 48)}
 """The least version of each library that batchstat needs beside a trainer, as in pyproject.toml: it
-may be installed there without its dependencies, which pip has then not checked.
-"""
+may be installed there without its dependencies, which pip has then not checked."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -23,10 +23,8 @@ from batchstat.words import short
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
 """Keys under which file systems report something that changes with the content, best first."""
 
-_CHAIN = "::"
-"""What fsspec puts between the addresses of a chain, as in zip://a.txt::s3://bucket/key."""
-_ADDRESS_MARK = " address:"
-"""What stands between the etag and the digest of the address in an `identity`."""
+_CHAIN = "::"  # between the addresses of a chain of fsspec, as in zip://a.txt::s3://bucket/key
+_ADDRESS_MARK = " address:"  # between the etag and the digest of the address in an `identity`
 _WRAPPING_SCHEMES = {
     *("async_wrapper", "blockcache", "cached", "dir", "filecache", "generic", "libarchive"),
     *("reference", "simplecache", "tar", "zip"),
@@ -230,9 +228,7 @@ def size_in(info: dict[str, Any]) -> int:
 
 
 def etag_in(info: dict[str, Any]) -> str:
-    """Return `etag:` and a value that changes with the content of a remote file, by what its file
-    system says of it (`info_of`); empty text if it says no such value.
-    """
+    """Return `etag:` and a value that changes with the content, by `info_of`; empty if none."""
     value = next((info[name] for name in _ETAGS if info.get(name)), None)
     # HTTP puts quotes (character 34) around an ETag, which some file systems leave there.
     return "" if value is None else f"etag:{str(value).strip(chr(34))}"

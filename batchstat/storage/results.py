@@ -49,11 +49,7 @@ def check_writable(folder: Path, remedy: str = "pass another folder with -o") ->
 
 
 def check_results(folder: Path) -> None:
-    """Raise InputError, before any work is done, if results cannot be written to a folder.
-
-    Either the folder cannot be written, or it has a folder with the name of a result file, or a
-    file with the name of a subfolder.
-    """
+    """Raise InputError, before any work is done, if results cannot be written to a folder."""
     check_writable(folder)
     # A storage of objects has no folders whose names could be in the way.
     if is_remote(folder):
@@ -168,7 +164,6 @@ def write_files(
 
 
 def _write_temporary(temporary: Path, content: bytes | Writer, path: Path) -> None:
-    """Write the content of the file `path` to its temporary file."""
     with temporary.open("wb") as file:
         # A file that is replaced keeps its permissions, as one that is written over does.
         if not is_remote(path) and path.exists():

@@ -28,7 +28,6 @@ class Revision:
     checkout: Path
 
     def __str__(self) -> str:
-        """Return how messages name it."""
         return f"{self.name}, commit {self.commit[:8]}"
 
     @contextmanager

@@ -22,15 +22,13 @@ import numpy.typing as npt
 from batchstat.storage.shown import one_line
 from batchstat.words import short
 
-_YEARS = range(1971, 9999)
-"""Years whose times can be converted to any time zone, and to seconds since 1970."""
+_YEARS = range(1971, 9999)  # whose times can be converted to any time zone, and to seconds
 
 
 class OtherSchemaError(ValueError):
     """A record of another version of batchstat, or of another kind."""
 
     def __init__(self, actual: object, schema: str) -> None:
-        """`actual`: the schema of the record; `schema`: the one that is read."""
         super().__init__(f"has schema {shown(actual)}, but this batchstat reads {schema}")
 
 
@@ -46,11 +44,7 @@ def shown(value: object) -> str:
 
 
 def parse(text: str | bytes) -> Any:
-    """Parse JSON more strictly than Python does: UTF-8, no NaN, no duplicate keys in an object.
-
-    Raises:
-        ValueError: text that is not such JSON.
-    """
+    """Parse JSON strictly: UTF-8, no NaN, no duplicate keys in an object. Raises ValueError."""
     try:
         decoded_text = text.decode("utf-8") if isinstance(text, bytes) else text
         return json.loads(
@@ -76,11 +70,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def digest_of(value: object) -> str:
-    """Return a digest of a value as JSON: a tuple is like a list, and the order of keys is ignored.
-
-    Raises:
-        ValueError: a value that JSON cannot represent.
-    """
+    """Return a digest of JSON: tuples are like lists, keys in any order. Raises ValueError."""
     text = json.dumps(plain(value), sort_keys=True, allow_nan=False)
     return f"blake2b:{hashlib.blake2b(text.encode(), digest_size=32).hexdigest()}"
 
