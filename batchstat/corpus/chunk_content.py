@@ -40,7 +40,6 @@ class ChunkContent:
     """
 
     def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:
-        """Start with the bad records that the reader of the file found."""
         self.bad = dict(chunk.bad)
         self._chunk, self.locate = chunk, locate
 
@@ -79,10 +78,7 @@ class ChunkContent:
         return isinstance(first, list)
 
     def chats(self, column: str, kept_format: str | None) -> list[list[Message]]:
-        """Return (size,) a column as chats: lists of messages, as `as_chat` makes them.
-
-        A record that is bad, or whose chat cannot be read or is too long, has an empty list.
-        """
+        """Return (size,) a column as chats, as `as_chat` makes them; empty for a bad record."""
         chats: list[list[Message]] = [[] for _ in range(self._chunk.size)]
         for i, value in enumerate(self._objects(column)):
             if i in self.bad:

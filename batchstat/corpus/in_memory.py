@@ -28,11 +28,7 @@ class TableReader(CorpusReader):
     """Samples of a table in memory, from the requested columns."""
 
     def __init__(self, table: Any, options: CorpusOptions, name: str) -> None:
-        """Choose the reader for the type of the table; messages call the table `name`.
-
-        Raises:
-            OptionError: it is neither a pandas DataFrame nor a Dataset of `datasets`.
-        """
+        """Choose the reader by the table's type; messages call it `name`. Raises OptionError."""
         super().__init__(splits=(), options=options)
         self._table, self._name, type_name = table, name, type(table).__name__
         column_names = getattr(table, "column_names", None)
@@ -58,7 +54,6 @@ class TableReader(CorpusReader):
         reading = self.begin(Source(path=self._name, bytes=0, digest="", format="arrow"))
 
         def hash_chunks() -> Iterator[Chunk]:
-            """Yield the chunks of the table, and add their values to `digest` and `size`."""
             nonlocal size
             for chunk in self._read(self._name, self._table, self.options):
                 for values in chunk.values.values():

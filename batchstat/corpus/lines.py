@@ -78,9 +78,7 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
 
 def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
     r"""Yield the lines of a source as Python's texts, many at a time, each with its \n or \r\n.
-
-    Raises:
-        InputError: bytes that are not UTF-8, unless bad records are skipped.
+    Raises InputError for bytes that are not UTF-8, unless bad records are skipped.
     """
     for block in _blocks(opened):
         if block.long is not None:
@@ -177,9 +175,7 @@ def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:
 
 def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | LongLine]:
     """Yield the bytes of a split from `position` in pieces that end where a line ends."""
-    # A line of more than `MOST_RECORD_BYTES` is passed over, without holding it in memory: its
-    # summary is yielded instead.
-    # The line that has not ended yet: its bytes so far, or, once it is too long, its summary.
+    # The line that has not ended: its bytes, or its summary once it is too long to be in memory.
     held: list[bytes] = []
     long: LongLine | None = None
     for data in _bytes_of_split(opened, position):

@@ -166,7 +166,6 @@ class CorpusOptions:
     )
 
     def __post_init__(self) -> None:
-        """Check the options, and bring the names of columns into one form."""
         # Without a header, columns are numbered, and callers may pass the number itself.
         if isinstance(number := self.trained_column, int):
             object.__setattr__(self, "trained_column", str(number))

@@ -230,7 +230,6 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
     # Prompts and completions may be texts, or lists of messages.
     if options.content == "completion" and values.holds_lists(columns[0]):
         prompts, completions = (values.chats(column, options.chat_format) for column in columns)
-        # A prompt and its completion are lists of messages: together they are the chat.
         chats = [prompt + after for prompt, after in zip(prompts, completions, strict=True)]
         inputs = values.template_inputs(as_written=options.chats_as_written)
         return CompletionChats(chats, inputs, prompts=list(map(len, prompts)))

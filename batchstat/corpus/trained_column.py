@@ -59,8 +59,7 @@ def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
         numbers, sizes = _flatten_arrow_lists(content, values, column)
     elif not isinstance(values, pa.Array) and any(isinstance(value, list) for value in values):
         numbers, sizes = _flatten_json_lists(content, values, column)
-    # Numbers of trained tokens.
-    else:
+    else:  # numbers of trained tokens
         return TrainedColumn(content.whole_numbers(column), None)
     offsets = offsets_from_sizes(sizes)
     mask = _mask_of_trained(content, numbers, offsets, column)

@@ -61,8 +61,7 @@ def in_order(
     try:
         for item in items_until_failure():
             results.append(pool.submit(work, item))
-            # One more item than there are threads is kept in work, so that a thread that is done
-            # finds another one.
+            # One more item than threads is in work, so that a thread that is done finds another.
             if len(results) > workers:
                 yield results.popleft().result()
         while results:

@@ -39,26 +39,19 @@ class Offsets:
     offsets: Ints
 
     def __len__(self) -> int:
-        """Return the number of tokens."""
         return len(self.offsets)
 
     def position(self, char: int) -> int | None:
-        """Return the position of the first token that has a character; None if no token has it.
-
-        Raises:
-            OverflowError: `char` is negative, for which the tokenizers library raises it too.
-        """
-        if char < 0:
+        """Return the first token that has a character, or None. Raises OverflowError below 0."""
+        if char < 0:  # for which the tokenizers library raises it too
             raise OverflowError("no character is before the first")
         # The first token that ends after the character; it may begin after it, too.
         token = int(self.offsets[:, 1].searchsorted(char, side="right"))
         return token if token < len(self) and self.offsets[token, 0] <= char else None
 
     def overlapping(self, begin: int, end: int) -> tuple[int, int]:
-        """Find the tokens that have characters of a range of the text.
-
-        Returns the position of the first such token, and one past the last. An empty range inside
-        a token gives this token.
+        """Return the first token that has characters of a range of the text, and one past the last;
+        an empty range inside a token gives this token.
         """
         # The first token that ends after `begin`, and the first that does not begin before `end`.
         first = self.offsets[:, 1].searchsorted(begin, side="right")
@@ -77,7 +70,6 @@ class Encoded:
     encoding: tokenizers.Encoding
 
     def __len__(self) -> int:
-        """Return the number of tokens."""
         return len(self.encoding)
 
     @property
@@ -114,7 +106,6 @@ class TokenPositions(dict[str, Any]):
     """
 
     def __init__(self, encodings: Sequence[Tokens]) -> None:
-        """Store the tokens of each text."""
         super().__init__(input_ids=[range(len(each)) for each in encodings])
         self.encodings = encodings
 

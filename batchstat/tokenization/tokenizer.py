@@ -249,7 +249,6 @@ class Tokenizer:
         before: int = 0,
     ) -> None:
         """Apply `measure` to samples, in batches, and write one result for each sample."""
-        # In each batch, samples are few enough that their ids fit in memory.
         for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
             samples, batch_results = content.slice(first, last).to_list(), results[first:last]
             try:
@@ -298,7 +297,6 @@ def _one_result_each(measure: Callable[[list[Any]], Any], samples: list[Any]) ->
 
 
 def _counted(results: Ints) -> Counted:
-    """Return `Counted` from one array."""
     if results.ndim == 1:
         return Counted(results, np.flatnonzero(results >= 0))
     tokens, untrained = results[:, 0], results[:, 1]

@@ -68,16 +68,11 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
-    """Return digests of everything that the counts of a split depend on.
-
-    If a later run finds the same digests, it uses the counts of the earlier one.
+    """Return digests of everything that the counts of a split depend on. Raises SourceError.
 
     Returns:
         The SHA-256 of each `SPLIT_BYTES` of the split; and one digest of the bytes outside of the
         split that its counts depend on, which is empty for a whole source.
-
-    Raises:
-        SourceError: it cannot be read.
     """
     with as_source_errors(split.source):
         spans = _spans(split.first, split.end)

@@ -53,9 +53,7 @@ class OpenSource:
         return self.hashing.bytes_read if self.hashing else self.raw.tell() - self.split.first
 
     def head(self) -> "OpenSource":
-        """Return the first `HEAD_BYTES` of the file as a split, in which a later split looks up the
-        names of its columns. Both share the stream, which is now at the start of the file.
-        """
+        """Return the first `HEAD_BYTES` of the file as a split, and go to the start of the file."""
         self.raw.seek(0)
         return replace(self, split=replace(self.split, first=0, stop=HEAD_BYTES))
 

@@ -111,13 +111,11 @@ def find_sources(
 
 def _with_numbers(sources: Iterable[Source]) -> Iterator[Source]:
     """Yield the sources, with a number for addresses that would be shown alike in messages."""
-    # Addresses are shown without their query, which may be a secret: two that differ in it alone
-    # look the same. The second one is shown with (2).
-    # By what is shown of an address: all different addresses of which this is shown.
+    # Addresses that differ only in their query, which may be a secret, look the same: the second
+    # one is shown with (2). By what is shown of an address: all of which this is shown.
     shown_alike: dict[str, list[str]] = {}
     for source in sources:
         path = source.path
-        # Only an `Address` has something that is not shown.
         if isinstance(path, Address):
             addresses = shown_alike.setdefault(path, [])
             if path.full not in addresses:
@@ -186,7 +184,6 @@ def _at_address(
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
     for name, size in zip(names, sizes, strict=True):
-        # Opening a file that the listing lacks will say so.
         info = files.get(name, {})
         file_address = storage.unstrip_protocol(name)
         file_format = input_format or format_by_name(file_address) or "txt"
@@ -202,8 +199,7 @@ def _at_address(
 
 _OF_TEXT = (".text", ".raw", ".tokens")
 """Endings of text, as of WikiText; files in folders may have them for other reasons."""
-_OF_ARCHIVES = (".tar", ".tgz", ".zip", ".7z", ".rar")
-"""Endings of files that are refused when they are read."""
+_OF_ARCHIVES = (".tar", ".tgz", ".zip", ".7z", ".rar")  # endings of files that are refused
 
 
 def _warn_of_ending(
@@ -283,8 +279,7 @@ def _on_disk(path: Path, on_warning: Callable[[Finding], object]) -> Iterable[Pa
     def is_there(file: PurePath) -> bool:
         return Path(file).exists()
 
-    # Results of batchstat are left out. They are recognized by files beside them, which the pattern
-    # need not match: these are looked for on the disk.
+    # Results of batchstat are recognized by files beside them, which a pattern need not match.
     return data_files(files, shown, is_there, on_warning, is_pattern=not is_folder)
 
 

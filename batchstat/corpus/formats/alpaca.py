@@ -18,8 +18,7 @@ from batchstat.corpus.formats.jsonl import read_jsonl
 from batchstat.corpus.options import CorpusOptions
 
 MESSAGES = "messages"  # the column that holds the chats
-PROMPT, COMPLETION = "prompt", "completion"
-"""The columns that hold the prompts and the answers."""
+PROMPT, COMPLETION = "prompt", "completion"  # the columns that hold the prompts and the answers
 
 _KEYS = ("instruction", "input", "output")
 

@@ -67,7 +67,6 @@ def _sentences(opened: OpenSource) -> Iterator[_Sentence]:
 
 
 def _chunk(opened: OpenSource, options: CorpusOptions, sentences: list[_Sentence]) -> Chunk:
-    """Return sentences as a chunk."""
     bad = {i: each for i, (_, _, each) in enumerate(sentences) if each is not None}
     # Without CoNLL-U's ranges and empty words.
     tables = [

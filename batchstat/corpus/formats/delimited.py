@@ -67,7 +67,6 @@ def _numbers_as_names(records: Records) -> list[str]:
 
 
 def _take_header(path: str, records: Iterator[Records]) -> tuple[list[str], Iterator[Records]]:
-    """Take the header, the first record, from the records of a file."""
     batch = next(records, None)
     if batch is None:
         return [], records

@@ -125,7 +125,6 @@ def other_separator(problem: str, separator: str) -> InputError:
 
 def _parse_together(lines: "_RecordLines", dialect: Dialect) -> Records:
     """Parse the lines that are left, up to a bad record or one that goes on after them."""
-    # The lines of the records that are returned then count as read.
     records, texts = Records([], []), lines.left_if_short()
     lines_read_before, begin = lines.lines_read, 0  # `begin`: where in `texts` a record begins
     reader = dialect.reader(texts)
@@ -194,11 +193,9 @@ class _RecordLines:
 
     @property
     def are_left(self) -> bool:
-        """Whether some of the lines that were taken are not read yet."""
         return self._at < len(self._taken)
 
     def fill(self) -> bool:
-        """Take more lines unless some are left; return whether any are. Raises InputError."""
         if not self.are_left:
             self._taken, self._at = next(self._lines_of_file, []), 0
             self.times_filled += 1
@@ -209,23 +206,19 @@ class _RecordLines:
         left = self._taken[self._at :]
         lines = [line for line in left if isinstance(line, str)]
         has_long_line = len(lines) < len(left)
-        # All lines together may be a single record.
-        # A character has at most 4 bytes in UTF-8.
+        # All lines together may be a single record. A character has at most 4 bytes in UTF-8.
         most_bytes = sum(map(len, lines)) * 4
         return [] if has_long_line or most_bytes > MOST_RECORD_BYTES else lines
 
     def mark_read(self, count: int) -> None:
-        """Count so many of the lines that are left as read."""
         self._at += count
         self.lines_read += count
 
     def next_is_blank(self, dialect: Dialect) -> bool:
-        """Return whether the next line, of those that are left, is blank."""
         line = self._taken[self._at]
         return isinstance(line, str) and dialect.is_blank(line)
 
     def begin_record(self) -> int:
-        """Count bytes and quotes from 0 again; return the number of the record's first line."""
         self._record_bytes = self._quotes = 0
         self.has_backslash = False
         return self.lines_read + 1
@@ -234,12 +227,7 @@ class _RecordLines:
         return self
 
     def __next__(self) -> str:
-        """Return the next line of the current record.
-
-        Raises:
-            _LongRecordError: the record is too long; the lines up to its end are read.
-            csv.Error: the file ends within a record that is too long.
-        """
+        """Return the next line. Raises _LongRecordError behind a long record, or csv.Error."""
         line = self._read_line()
         if self._record_bytes <= MOST_RECORD_BYTES and isinstance(line, str):
             return line

@@ -10,8 +10,7 @@ from batchstat.corpus.lines import read_lines
 from batchstat.corpus.options import CorpusOptions
 
 PREFIX = "__label__"
-TEXT, LABEL = "text", "label"
-"""The columns of a file."""
+TEXT, LABEL = "text", "label"  # the columns of a file
 _LABEL = re.compile(rf"(?:^|(?<=\s)){PREFIX}(\S+)\s*")
 
 

@@ -18,8 +18,7 @@ _FILE_MAGIC = b"ARROW1"
 _BYTES_BEFORE_STREAM, _BYTES_AFTER_FOOTER = 8, 10
 """In a file: those of the magic and zeros; and those of the footer's size and the magic."""
 _CONTINUATION = b"\xff\xff\xff\xff"
-_DICTIONARY, _BATCH = 2, 3
-"""Kinds of messages in Arrow's Message.fbs."""
+_DICTIONARY, _BATCH = 2, 3  # kinds of messages in Arrow's Message.fbs
 _SIZE_BYTES = 8  # bytes of the decompressed size with which a compressed buffer begins
 
 _MOST_UNPACKED, _MOST_RATIO = 1 << 30, 200
@@ -218,12 +217,10 @@ class _Table:
         return self.at + offset if offset else 0
 
     def number(self, field: int, struct_format: str) -> int:
-        """Return a field that is a number, of this format of `struct`; 0 if it is absent."""
         position = self.field(field)
         return int(struct.unpack_from(struct_format, self.data, position)[0]) if position else 0
 
     def table(self, field: int) -> "_Table":
-        """Return a field that is a table: it holds how far from itself the table begins."""
         position = self.field(field)
         return _Table(self.data, position + struct.unpack_from("<I", self.data, position)[0])
 

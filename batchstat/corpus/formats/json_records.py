@@ -37,11 +37,7 @@ class RecordCollector:
     def chunks(
         self, records: Iterable[object], lines: Sequence[int] | None = None
     ) -> Iterator[Chunk]:
-        """Yield parsed records as one chunk.
-
-        If the iterator raises an `InputError`, the chunk has the records before it, and the error
-        is raised after the chunk.
-        """
+        """Yield parsed records as one chunk; an InputError of the iterator is raised after it."""
         iterator, later_records = iter(records), list[object]()
         error = None
         try:

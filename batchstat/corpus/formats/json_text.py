@@ -21,7 +21,6 @@ class JsonText:
     """A place in the text of a JSON file."""
 
     def __init__(self, opened: OpenSource) -> None:
-        """Begin at the start of a file, behind its byte-order mark."""
         self._path, self._pieces = opened.path, _decoded(opened)
         self._text = next(self._pieces, "")
         # RFC 8259 lets a reader pass over a byte-order mark.
@@ -37,11 +36,8 @@ class JsonText:
                 return ""
 
     def value(self, marks: str) -> tuple[object, int]:
-        """Return the value that begins here, and how many characters it has; then the place is the
-        mark after it, which is one of `marks`.
-
-        If the text ends within the value, more of the file is read, and it is parsed again; one
-        that is too long is passed over, and None.
+        """Return the value that begins here (None if it is too long), and how many characters it
+        has; then the place is the mark after it, which is one of `marks`.
 
         Raises:
             ValueError, RecursionError: the value is malformed, or the file ends in it.
@@ -68,9 +64,8 @@ class JsonText:
                     raise
 
     def skip(self) -> int:
-        """Pass over the value that begins here, and return how many characters it has; then the
-        place is what follows it. Whether it is valid is not looked at. Raises ValueError where the
-        file ends in it.
+        """Pass over the value that begins here, valid or not, to what follows it, and return how
+        many characters it has. Raises ValueError where the file ends in it.
         """
         begin = self.before + self.at
         depth, in_string = 0, False  # `depth`: how many brackets and braces are open

@@ -51,8 +51,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     raise ValueError("it is cut short")
                 # Arrow needs the byte order of this machine.
                 numbers = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
-                # How far the reading has come, which progress shows in bytes on disk: what is read
-                # of a compressed file is more.
+                # For progress, in bytes on disk: what is read of a compressed file is more.
                 yield Chunk(
                     values={"length": pa.array(numbers)},
                     columns=Columns(("length",)),

@@ -18,8 +18,7 @@ CHUNK_BYTES = 8 << 20  # decoded bytes from which on a chunk is large enough
 MOST_RECORDS = 65_536  # limit for the records of a chunk: the default of pyarrow's `iter_batches`
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 _END_BYTES = 8  # bytes after the footer: its length, and the magic
-_SIGNATURE_BYTES = 28
-"""Bytes of the signature after an unencrypted footer of a file with encrypted columns."""
+_SIGNATURE_BYTES = 28  # after an unencrypted footer of a file with encrypted columns
 _DICTIONARY_PAGE = 2  # kind of a page in parquet.thrift
 _DECODED_BYTES = 256 << 20
 """Memory for the records read at once if each may take as much as the whole dictionary."""
@@ -55,7 +54,6 @@ class CheckedParquet:
         file_bytes: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         # How many records take `CHUNK_BYTES`, by the average of the file.
         usual = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(file_bytes, 1)))
-        # By row group: how many of its records are read at once.
         at_once = {i: min(usual, _safe_records(self.chunks[i], file, columns)) for i in groups}
         # Consecutive row groups of which as many records are read at once go together.
         for records, same_groups in groupby(groups, key=at_once.__getitem__):
@@ -150,8 +148,7 @@ def _dictionary_bytes(file: BinaryIO, begin: int) -> int:
     # of a page is a Thrift struct, whose first fields are the kind of the page and its decompressed
     # size.
     file.seek(begin)
-    # Enough for the first two fields in the header of a page.
-    header = Decoder(file.read(64))
+    header = Decoder(file.read(64))  # enough for the first two fields in the header of a page
     try:
         kind, unpacked_bytes = header.next_i32(), header.next_i32()
     except (IndexError, ValueError):  # damaged, which pyarrow reports

@@ -8,8 +8,7 @@ Sources: parquet.thrift of apache/parquet-format for the fields, and Thrift's co
 
 from typing import Any, NamedTuple
 
-_BYTE_ARRAY, _DELTA_BYTE_ARRAY = 6, 7
-"""A type and an encoding of parquet.thrift."""
+_BYTE_ARRAY, _DELTA_BYTE_ARRAY = 6, 7  # a type and an encoding of parquet.thrift
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 """Kinds of values in Thrift's compact protocol."""
 _LONG_LIST = 15  # in the head of a list, says that its size does not fit there, and follows
@@ -85,7 +84,6 @@ class Decoder:
     """
 
     def __init__(self, data: bytes) -> None:
-        """Start at the beginning of `data`: a struct, or as much of it as is to be read."""
         self._data, self._at = data, 0
 
     def next_i32(self) -> int:
@@ -109,7 +107,6 @@ class Decoder:
         return fields
 
     def _value(self, kind: int) -> Any:
-        """Return the next value, which is of this kind."""
         if kind in (_I16, _I32, _I64):
             return self._zigzag()
         if kind == _BINARY:

@@ -100,7 +100,6 @@ class AssistantTurns:
         self, chats: list[list[Message]], inputs: TemplateInputs
     ) -> tuple[list[str], list[_Turns]]:
         """Return the text of each chat, and the assistants' turns in it."""
-        # The template has no marks: turns are found by what messages add to the text.
         # For each chat, the indices of the messages that are an assistant's.
         answer_indices = [
             [i for i, message in enumerate(chat) if message["role"] == "assistant"]
@@ -140,8 +139,6 @@ class AssistantTurns:
         answer_indices: list[list[int]],
     ) -> list[_Turns]:
         """Return the turns of each chat, found by two renderings for each turn."""
-        # A turn is what the text of the messages up to it has more than the text of the messages
-        # before it, with the generation prompt.
         # One entry for each turn of all chats: its chat, the text of the chat, and the index of its
         # message. All chats are rendered in two calls, in the sequence of these entries.
         entries = [

@@ -19,8 +19,7 @@ from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, Tem
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
-_LOADING = Lock()
-"""Held while a tokenizer is loaded: threads would load it, and import transformers, at once."""
+_LOADING = Lock()  # held while a tokenizer is loaded: threads would load and import at once
 
 
 def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
@@ -80,35 +79,27 @@ class _ChatsOf:
 
     @cached_property
     def templates(self) -> list[ChatTemplate]:
-        """The templates, for chats without tools and with tools; so is the next one."""
         with _LOADING:
             loaded = self.tokenizer.encoder.as_transformers()
         return [ChatTemplate(loaded, source) for source in self.sources]
 
     @cached_property
     def turns(self) -> list[AssistantTurns]:
-        """What finds the turns of assistants."""
         return [AssistantTurns(template) for template in self.templates]
 
     def render(self, chats: list[Any]) -> list[str]:
-        """Return texts: see `Tokenizer.render_chats`."""
         return _call_by_inputs([each.render for each in self.templates], chats)
 
     def mark(self, chats: list[Any], locate: Locate) -> list[bytes]:
-        """Return masks: see `Tokenizer.mark_chats`."""
         return _call_by_inputs([each.mark for each in self.turns], chats, locate)
 
     def split(self, chats: list[Any]) -> list[tuple[str, str]]:
-        """Return prompts and whole texts: see `Tokenizer.split_chats`."""
         return _call_by_inputs([each.split for each in self.turns], chats)
 
 
 @contextmanager
 def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
     """Raise a TemplateError with a remedy where chats cannot be rendered in the `with` block."""
-    # Before the block, it is raised if the tools or settings of a chat are wrong. After the block,
-    # it replaces what the template raised if a message has no content, such as one that only calls
-    # a tool.
     for _, inputs, *_ in chats:
         if inputs.wrong:
             raise TemplateError(inputs.wrong)

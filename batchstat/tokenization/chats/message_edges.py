@@ -14,8 +14,7 @@ from jinja2 import TemplateSyntaxError, nodes
 
 from batchstat.tokenization.chats.generation_marks import parsed
 
-EDGE = "\ufdd0"
-"""What `with_edges` writes after each message: a noncharacter, which no text should have."""
+EDGE = "\ufdd0"  # what `with_edges` writes after each message: no text should have it
 
 _MESSAGES, _PROMPT = "messages", "add_generation_prompt"
 _END = re.compile(r"\{%([-+]?)\s*endfor\b")
@@ -30,9 +29,8 @@ _ELSEWHERE = (
 
 @cache
 def with_edges(source: str) -> str | None:
-    """Return a chat template that writes `EDGE` after each message.
-
-    None if the syntax does not show that each message is rendered without regard to later ones.
+    """Return a chat template that writes `EDGE` after each message; None if the syntax does not
+    show that each message is rendered without regard to later ones.
     """
     try:
         tree = parsed(source)

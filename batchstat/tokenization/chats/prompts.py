@@ -51,18 +51,13 @@ class Surroundings:
 
     @classmethod
     def find(cls, backend: tokenizers.Tokenizer, special: int) -> "Surroundings | None":
-        """Find the special tokens by tokenizing a letter with and without special tokens.
-
-        None if the letter has no tokens, or if they are not found among its tokens with special
-        ones.
-        """
+        """Find them by tokenizing a letter with and without them; None if that does not tell."""
         if special == 0:
             return cls(before=0, after=())
         plain_ids = backend.encode("a", add_special_tokens=False).ids
         ids = backend.encode("a").ids
         if not plain_ids or len(ids) != len(plain_ids) + special:
             return None
-        # Where do the tokens of the letter begin among all tokens?
         for before in range(special + 1):
             if ids[before : before + len(plain_ids)] == plain_ids:
                 return cls(before, tuple(ids[before + len(plain_ids) :]))

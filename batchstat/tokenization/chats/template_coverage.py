@@ -13,10 +13,8 @@ from batchstat.corpus.chat import ROLES, Message, TemplateInputs, Tool
 
 TOOLS = "tools"
 _CALLS = ("tool_calls", "function_call")  # fields of a message that hold calls of tools
-_REASONING = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message that hold reasoning."""
-_THINK, _THINK_ENDS = "<think>", "</think>"
-"""What encloses reasoning inside a content."""
+_REASONING = ("reasoning_content", "reasoning", "thinking")  # fields with reasoning
+_THINK, _THINK_ENDS = "<think>", "</think>"  # what encloses reasoning inside a content
 
 Render = Callable[[list[Message], TemplateInputs], str]
 
@@ -25,7 +23,6 @@ class TemplateCoverage:
     """Finds what a template leaves out of chats; may be called by several threads."""
 
     def __init__(self, render: Render) -> None:
-        """`render`: takes the messages of a chat and its template inputs, and returns its text."""
         self._render = render
         # For each kind of chats that was rendered, the names of what is left out.
         self._missing_by_kind: dict[Hashable, frozenset[str]] = {}

@@ -119,7 +119,6 @@ class CountCheck:
     ) -> None:
         """Tokenize some samples, and raise MiscountError if a count differs."""
         excerpts = [[_excerpt(text, rng) for text in side] for side in texts]
-        # Samples are tuples of one text, or of two.
         whole_samples, samples = list(zip(*texts, strict=True)), list(zip(*excerpts, strict=True))
         is_cut = np.array([s != whole for s, whole in zip(samples, whole_samples, strict=True)])
         # `counts` are of whole samples: those that are cut must be counted in the same way again.
@@ -152,9 +151,7 @@ def _excerpt(text: str, rng: np.random.Generator) -> str:
 
 
 def text_buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
-    """Return (n + 1,) where each text begins, and the last ends, in their bytes; and these,
-    uncopied.
-    """
+    """Return (n + 1,) where texts begin and the last ends in their bytes, and these, uncopied."""
     # The array may be a slice of a longer one, with which it shares its buffers.
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]

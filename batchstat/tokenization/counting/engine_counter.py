@@ -40,7 +40,6 @@ class EngineCounter(Shortcut):
     """Counts the texts of one run, for several threads; None as long as no engine is loaded."""
 
     def __init__(self, backend: tokenizers.Tokenizer, *, special_tokens: bool = True) -> None:
-        """Prepare to load the engine for a tokenizer, which has no truncation and no padding."""
         super().__init__(backend, "fastokens counts", special_tokens=special_tokens)
         self._splits_special_tokens: bool = backend.encode_special_tokens
         self._long_texts = LongTexts(backend)
@@ -48,7 +47,6 @@ class EngineCounter(Shortcut):
         self._loading: threading.Thread | None = None  # the thread that loads it
         # Bytes that were counted without the engine so far; the lock guards them and `_loading`.
         self._bytes_without, self._lock = 0, threading.Lock()
-        # Bytes to come for which loading pays: see the module's constants.
         self._least_bytes = max(
             _LOADED_FOR_BYTES, _LOADED_FOR_BYTES_PER_TOKEN * cores() * backend.get_vocab_size()
         )
@@ -127,9 +125,7 @@ class EngineCounter(Shortcut):
             return None
 
     def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
-        """Return the ids of n texts, end to end, and (n + 1,) where the ids of each begin. How many
-        ids some of the texts have is checked against the tokenizer.
-        """
+        """Return the ids of n texts, and (n + 1,) where those of each begin; check some counts."""
         ids, offsets = self._ids(texts)
         # The check needs the counts of `_count_sides`, which adds special tokens and leaves texts
         # that the engine may count differently to the tokenizer itself. Without such texts, the

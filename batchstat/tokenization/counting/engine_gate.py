@@ -58,9 +58,7 @@ _MARKING: tuple[tuple[Definition, Definition], ...] = (
 
 
 def engine_admits(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether the engine counts all texts as this tokenizer does, but for those that
-    `possibly_miscounted` finds. The reasons are in the text at the top of this module.
-    """
+    """Return whether the engine counts as this tokenizer does, `possibly_miscounted` aside."""
     model = backend.model
     # With dropout, a text has no fixed number of tokens.
     if type(model).__name__ != "BPE" or model.dropout:

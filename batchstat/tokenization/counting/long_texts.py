@@ -17,8 +17,7 @@ from batchstat.tokenization.counting.engine_gate import merges_over_spaces
 
 _PART = 16 << 20
 """Characters in a part, at least. Shorter texts stay whole; no text read from a file is longer."""
-_SEARCHED = 1 << 20
-"""Characters among which a cut is searched before the rest of the text stays whole."""
+_SEARCHED = 1 << 20  # characters among which a cut is searched before the rest stays whole
 _SIGNS = frozenset(string.ascii_letters + string.digits)
 
 
@@ -34,13 +33,10 @@ class LongTexts:
         return long if long and self._can_cut else []
 
     def split(self, text: str) -> tuple[list[str], list[str]]:
-        """Split a text into parts whose token counts give that of the text.
+        """Return the parts of a text whose token counts give its own, and characters repeated.
 
         Neighbouring parts share one character: `abcdef` cut before `d` -> parts `abc` and `cdef`,
         and `c` repeated. Tokens of the text = tokens of all parts - tokens of all repeated texts.
-
-        Returns:
-            The parts, and the repeated characters.
         """
         cuts: list[int] = []
         # Each cut is _PART characters after the one before it, or a little more.

@@ -27,8 +27,7 @@ from batchstat.tokenization.counting.shortcut import Shortcut
 _POSITIONS, _SAMPLED_ONE_IN, _MIN_SAMPLED = 8, 16, 256 << 10
 """Pieces are sampled at 8 positions of a block, from one 16th of its bytes in total, but from at
 least 256 KB: in less text, pieces repeat less."""
-_MOST_NEW = 0.85
-"""Share of the bytes of sampled pieces in distinct ones above which whole texts are faster."""
+_MOST_NEW = 0.85  # share of sampled bytes in distinct pieces above which whole texts are faster
 _JOINED = 500  # pieces that are joined to one text
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64
@@ -42,7 +41,6 @@ class PieceCounter(Shortcut):
     def __init__(
         self, backend: tokenizers.Tokenizer, cuts: Cuts, *, special_tokens: bool = True
     ) -> None:
-        """Prepare to count as a tokenizer without truncation and padding does."""
         super().__init__(backend, "its pieces have", special_tokens=special_tokens)
         self._cuts, self._separator = cuts, _find_separator(backend)
         # The tokens of each piece that is remembered; the lock guards them.
@@ -165,7 +163,6 @@ def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
     added, unknown = backend.get_added_tokens_decoder(), set[int]()
     with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
         unknown = {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
-    # Take the first token that no condition below rules out.
     for number, token in sorted(added.items()):
         text = token.content
         others = [other.content for other in added.values() if other.content != text]

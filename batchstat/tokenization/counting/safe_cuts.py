@@ -1,10 +1,9 @@
 """Where a text may be cut so that its pieces' token counts add up to its own.
 
-A piece is a slice of the text's bytes, spaces included, and is counted as a text of its own. The
-counts add up if a tokenizer treats both sides of a cut separately exactly as it treats them
-together. A tokenizer normalizes, splits into words, and passes every word to its model, and the
-models that are recognized here see one word at a time; so a cut must be justified only for the
-first two steps, and for the added tokens, which are found in the text before either.
+A piece is a slice of the text's bytes, spaces included, and is counted as a text of its own. A
+tokenizer normalizes, splits into words, and passes every word to its model, and the models that are
+recognized here see one word at a time; so a cut must be justified only for the first two steps, and
+for the added tokens, which are found in the text before either.
 
 Three kinds of cuts are known, which depend only on the byte before a cut and the byte after it:
 
@@ -35,8 +34,8 @@ A token that is found in normalized text may consist of spaces. Then a run of sp
 cut, nor a run that a normalizer makes: of U+00A0, or around a Chinese character. So of tokenizers
 with tokens that contain spaces, only spaces after visible ASCII are cut.
 
-A tokenizer with anything else that is not recognized exactly is never cut. The conditions come from
-a study in which each of them was found through a text that broke without it.
+A tokenizer with anything that is not recognized exactly is never cut: each condition was found
+through a text that broke without it.
 """
 
 import json
@@ -88,8 +87,7 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     normalizer = definition_of_part(tokenizer.normalizer)
     splitter = definition_of_part(tokenizer.pre_tokenizer)
     tokens = [token.content for token in added]
-    # A token that contains a space may be found across cuts at runs of spaces: then there are fewer
-    # cuts.
+    # A token that contains a space may be found across cuts at runs of spaces: then these are few.
     no_spaces = not any(" " in token for token in tokens)
     normalizer_type = normalizer.get("type")
     # Each pair below is one kind of cut: the bytes before it, and the bytes after it.

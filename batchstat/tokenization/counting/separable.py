@@ -53,10 +53,8 @@ Definition = dict[str, Any]  # a component of a tokenizer.json, parsed
 
 
 def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> bytes:
-    """Return the bytes after which a text may be cut if a space follows.
-
-    These are all bytes but the space, or visible ASCII, or none where a step of the normalizer is
-    not recognized.
+    """Return the bytes after which a text may be cut if a space follows: all but the space, or
+    visible ASCII, or none where a step of the normalizer is not recognized.
     """
     steps = steps_of(normalizer, "normalizers")
     maps = _precompiled_maps(steps)
@@ -73,10 +71,8 @@ def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> by
 
 
 def keeps_line_ends(normalizer: Definition) -> bool:
-    """Return whether tabs and line ends between visible ASCII are still whitespace once they are
-    normalized.
-
-    All steps that `valid_before_space` accepts leave them so, except maps: these are tried.
+    """Return whether tabs and line ends between visible ASCII stay whitespace once normalized, as
+    in all steps that `valid_before_space` accepts, except maps: these are tried.
     """
     maps = _precompiled_maps(steps_of(normalizer, "normalizers"))
     texts = [f"_{end}_" for end in "\t\n\r"]

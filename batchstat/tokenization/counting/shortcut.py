@@ -16,7 +16,6 @@ class Shortcut(ABC):
     """Counts the texts of one run faster, one side of samples at a time, for several threads."""
 
     def __init__(self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool) -> None:
-        """Prepare to count as a tokenizer without truncation and padding does."""
         self._backend = backend
         # Special tokens of a sample, by the number of its sides: 1 for texts, 2 for pairs. None if
         # their number is not fixed.

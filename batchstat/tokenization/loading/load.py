@@ -39,7 +39,6 @@ _HARMLESS_MODULES = {
 }
 """Modules of transformers 4 that override these only to reject texts that are split into words."""
 
-
 _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 """Parts of a tokenizer of the tokenizers library beside its model and its added tokens."""
 
@@ -94,7 +93,6 @@ def files_of(name: str) -> Path | None:
 
 
 def _remembered(name: str, load: Callable[[str], Tokenizer]) -> Tokenizer:
-    """Load a tokenizer by its name, and remember it."""
     path = Path(name)
     before = state_of_files(path) if path.exists() else None
     loaded = load(name)
@@ -153,7 +151,6 @@ def _auto_tokenizer(name: str) -> Any:
 
 
 def _from_transformers(name: str) -> Tokenizer:
-    """Load with AutoTokenizer."""
     file = "tokenizer_config.json"
     # Where a wrong setting is to be found, for messages.
     origin = (Path(name) / file).as_posix() if Path(name).is_dir() else f"{file} of {name}"
@@ -187,7 +184,6 @@ def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
 
 
 def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
-    """Wrap a transformers tokenizer."""
     # Where a call of the tokenizer only passes texts on to its backend, a copy of the backend
     # counts. Otherwise the tokenizer is called.
     stated = getattr(tokenizer, "model_max_length", None)

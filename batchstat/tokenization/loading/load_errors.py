@@ -103,9 +103,7 @@ def _refusal(name: str, reason: str, remedy: str) -> InputError:
 
 
 def _local_reason(folder: Path, error: Exception) -> str:
-    """Return why a tokenizer could not be loaded from a folder: it has no tokenizer files, its
-    tokenizer.json is malformed, a library is missing, or else what transformers says.
-    """
+    """Return why a tokenizer could not be loaded from a folder."""
     patterns = ("*token*", "*vocab*", "*.model")
     if not any(match for pattern in patterns for match in folder.glob(pattern)):
         return "the folder has no tokenizer files, such as a tokenizer.json"
