@@ -131,7 +131,6 @@ class ColumnError(InputError):
     id = "input/column"
 
     def __init__(self, problem: str, remedy: str = "", names: Iterable[str] = ()) -> None:
-        """`names`: the columns that it has."""
         super().__init__(problem, remedy)
         self.names = tuple(names)
 

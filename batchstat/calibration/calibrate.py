@@ -16,7 +16,6 @@ from batchstat.parameters import whole_number
 from batchstat.words import short
 
 _ADVICE = "pass the folder of a config.json, or a function that runs one step, module:function"
-"""What to do instead where a model cannot be loaded, for messages."""
 _WIDEST = 4_096  # tokens of the widest row by default, where a model has as many positions
 
 

@@ -245,7 +245,6 @@ def _refusal(written: str, reason: str) -> InputError:
 
 
 _ADVICE = "write hidden=768,layers=12, or a name from batchstat explain model"
-"""What to do where a configuration has no shape."""
 
 _NAMES = {
     "hidden": ("hidden_size",),

@@ -149,10 +149,8 @@ class CorpusReader:
     def samples(
         self, reading: Reading, chunks: Iterable[Chunk], bytes_before: int = 0
     ) -> Iterator[Block]:
-        """Yield the samples of the chunks of one split; `reading` counts its skipped records.
-
-        Raises:
-            InputError: a bad record, after the samples before it; unless bad records are skipped.
+        """Yield the samples of the chunks of one split; `reading` counts skipped records.
+        Raises InputError for a bad record, after the samples before it, unless these are skipped.
         """
         for chunk in chunks:
             # A chunk without a record that could be read says nothing about the label.

@@ -114,8 +114,7 @@ class CountCache:
         # No such file, or damaged content: the split is counted again.
         except (OSError, InputError, ValueError):
             return None
-        # Eviction depends on the time of last use. A read-only folder raises, and a remote path has
-        # no time that could be set.
+        # The time of last use, for eviction: a read-only folder raises, a remote path has none.
         with suppress(OSError):
             if isinstance(path, Path):
                 os.utime(path)

@@ -56,9 +56,8 @@ def open_corpus(
     is_chat = options.content == "messages"
     if isinstance(tokenizer, str) and (tokenizer == BUILTIN or not fresh):
         tokenizer = recalled(tokenizer) or tokenizer
-    # The first records are read in two cases: where the tokenizer takes seconds to load, so that a
-    # missing column is an error before that; and where only they tell whether prompts and
-    # completions are texts or chats.
+    # The first records are read before a tokenizer that takes seconds to load, so that a missing
+    # column is an error first; and where only they tell whether prompts are texts or chats.
     if isinstance(tokenizer, str) or options.content == "completion":
         is_chat = begins_with_chats(sources[0], options) or is_chat
     counter = tokenizer_for(

@@ -182,10 +182,8 @@ def no_samples(sources: Sequence[Source], skipped: Mapping[str, int]) -> InputEr
 
 def with_classes(profile: Profile) -> Profile:
     """Return the profile of a whole corpus, whose labels it tells apart: only all of them say
-    whether lists of numbers hold classes, or say of each class whether it is there.
-
-    Raises:
-        InputError: lists of numbers that are neither.
+    whether lists of numbers hold classes, or say of each class whether it is there. Raises
+    InputError for lists that are neither.
     """
     labels, columns = profile.labels, profile.corpus.options.label_column
     if labels is None:

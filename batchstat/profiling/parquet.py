@@ -166,10 +166,8 @@ def _label_column(labels: Labels) -> pa.Array:
 def load_profile(
     folder: Path, remedy: str = "name a corpus, or run batchstat profile first"
 ) -> Profile:
-    """Return the profile in a results folder; `remedy` is what to do if there is none.
-
-    Raises:
-        InputError: the file is missing, damaged, or written with another schema.
+    """Return the profile in a results folder; `remedy` is what to do if there is none. Raises
+    InputError where the file is missing, damaged, or written with another schema.
     """
     path = folder / LENGTHS_FILE
     try:

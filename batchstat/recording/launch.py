@@ -67,10 +67,8 @@ def command_of(words: Sequence[str]) -> tuple[str, ...]:
 def folder_of(
     folder: str | Path | None, default: Path, words: Sequence[str], run_id: str | None
 ) -> RunFolder:
-    """Return the folder of a run, and its id: all nodes of one run share both.
-
-    Raises:
-        OptionError: several nodes without an id that all of them know.
+    """Return the folder of a run, and its id: all nodes of one run share both. Raises OptionError
+    for several nodes without an id that all of them know.
     """
     # That of torchrun, or of a step of Slurm, since a job of Slurm may have several steps.
     launcher_id = os.environ.get("TORCHELASTIC_RUN_ID")
@@ -99,9 +97,7 @@ def _has_several_nodes(words: Sequence[str]) -> bool:
 
 def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
     """Make the folder of a run, without the recording of an earlier run, and write its facts.
-
-    Raises:
-        InputError: it cannot be written, or holds the recording of another command.
+    Raises InputError where it cannot be written, or holds the recording of another command.
     """
     path = folder.path
     try:
@@ -147,13 +143,11 @@ def _replace_earlier(folder: RunFolder, command: Sequence[str]) -> None:
 def run_command(
     command: Sequence[str], orders: Orders, environment: Mapping[str, str] | None = None
 ) -> int:
-    """Run a command to its end, pass signals on to it, and record its processes.
+    """Run a command to its end, pass signals on to it, and record its processes. Raises InputError
+    where it cannot be started.
 
     Returns:
         Its exit code, or minus the number of the signal that ended it.
-
-    Raises:
-        InputError: it cannot be started.
     """
     variables = dict(os.environ if environment is None else environment)
     variables |= orders.as_environment()

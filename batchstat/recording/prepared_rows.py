@@ -76,12 +76,9 @@ def why_unreadable(dataset: Any) -> str:
 
 
 def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
-    """Return the rows of a `datasets.Dataset`.
+    """Return the rows of a `datasets.Dataset`. Raises InputError where there is none.
 
     None where labels and ids of a row differ in number, as those of a decoder and an encoder do.
-
-    Raises:
-        InputError: there is no row.
     """
     known_columns = ("input_ids", "attention_mask", "labels", "seq_lengths")
     columns = [name for name in known_columns if name in dataset.column_names]

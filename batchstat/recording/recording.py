@@ -159,10 +159,8 @@ def begin_of(file: Path) -> tuple[Any, bool]:
 
 
 def read_recording(folder: Path) -> Recording:
-    """Return what the processes of a run have written, also while it runs.
-
-    Raises:
-        InputError: no run in this folder, or lines of another format or edited.
+    """Return what the processes of a run have written, also while it runs. Raises InputError for no
+    run in this folder, or lines of another format or edited.
     """
     facts = read_facts(folder / RUN_FILE)
     if facts is None:

@@ -123,9 +123,8 @@ def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
 
 def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, Texts]]:
     """Yield the texts in blocks, each after the number of texts before it."""
-    # The size does not depend on the number of workers, because a block decides which of its texts
-    # are checked against the tokenizer. It is small enough that many workers have several blocks:
-    # while one thread converts texts to Arrow, another counts.
+    # Whatever the number of workers, since a block decides which of its texts are checked; small
+    # enough that one thread converts texts to Arrow while another counts.
     size = min(max(_LEAST_TEXTS, len(texts) // _BLOCKS), _MOST_TEXTS)
     # A pandas Series is sliced by position, whatever its index, through `iloc`.
     by_position = getattr(texts, "iloc", texts)

@@ -94,10 +94,9 @@ def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
 
     from batchstat.profiling.executors.spawning import Spawning
 
-    # Python begins a new process by running the user's script again, with another __name__; it
-    # sets `_inheriting` meanwhile. A script without `if __name__ == "__main__"` comes here
-    # again in each new process. Such a process ends at once, with an exit code from which the
-    # first process knows what to say.
+    # Python begins a new process by running the user's script again, and sets `_inheriting`
+    # meanwhile: without `if __name__ == "__main__"`, it comes here again. Such a process ends at
+    # once, with an exit code from which the first process knows what to say.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(_NO_GUARD)
     spawning = Spawning()

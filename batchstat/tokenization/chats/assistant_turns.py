@@ -37,9 +37,7 @@ class AssistantTurns:
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
         """Return a mask of each chat: 1 for a token of an assistant's turn, and 0 for others.
-
-        Raises:
-            TemplateError: the template has no marks, and it is ambiguous what a turn adds.
+        Raises TemplateError where, without marks, it is ambiguous what a turn adds.
         """
         if self.template.has_marks:
             return self._mask_by_marks(chats, inputs, locate)

@@ -25,10 +25,8 @@ _BUFFERS = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.AssignBlock, 
 
 @cache
 def with_begin_and_end(source: str) -> str | None:
-    """Return a chat template that writes `BEGIN` before each marked part and `END` after it.
-
-    None if that might not give the text and the marks of the original, as where a marked part is
-    stored in a variable first.
+    """Return a chat template that writes `BEGIN` before each marked part and `END` after it. None
+    if that might change the text or marks, as where a marked part is stored in a variable first.
     """
     if BEGIN in source or END in source:
         return None
@@ -44,10 +42,8 @@ def with_begin_and_end(source: str) -> str | None:
 
 
 def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
-    """Take `BEGIN` and `END` out of a text that a template of `with_begin_and_end` rendered.
-
-    Returns the text without them, and the ranges of characters that were between them; None if a
-    chat has such a character itself.
+    """Take `BEGIN` and `END` out of a rendered text. Returns the rest, and the ranges in it that
+    were between them; None if a chat has such a character itself.
     """
     # The brackets make split keep the separators: [text, BEGIN, marked text, END, text, ...].
     split = re.split(f"([{BEGIN}{END}])", text)

@@ -59,11 +59,10 @@ _PLACE: ContextVar[tuple[int, int]] = ContextVar("_PLACE", default=(0, 0))
 
 @contextmanager
 def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
-    """Set the place of the texts that this thread counts in the `with` block.
+    """Set the place in their file of the texts that this thread counts in the `with` block.
 
-    Their place in the file decides which of them `CountCheck` checks. Blocks may be nested: an
-    inner one begins to count from the place of the outer one. The place is in a context variable
-    because some texts reach a counter through transformers, which passes no arguments on.
+    It decides which of them `CountCheck` checks; an inner block counts from the place of the outer
+    one. In a context variable, as some texts come through transformers, which passes no arguments.
     """
     outer_byte, outer_records = _PLACE.get()
     outer_place = _PLACE.set((outer_byte + first_byte, outer_records + records))

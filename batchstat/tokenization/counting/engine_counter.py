@@ -87,8 +87,7 @@ class EngineCounter(Shortcut):
             return None
         try:
             prompt_texts, whole_texts = prompts.to_pylist(), wholes.to_pylist()
-            # Each is a pair: the ids of all texts end to end, and (n + 1,) where those of each text
-            # begin.
+            # Pairs: the ids of all texts end to end, and (n + 1,) where those of each text begin.
             prompt_ids = self._checked_ids(prompts, prompt_texts)
             whole_ids = _, whole_offsets = self._checked_ids(wholes, whole_texts)
             shared, is_uncertain = shared_ids(prompt_ids, whole_ids, around)
@@ -127,9 +126,8 @@ class EngineCounter(Shortcut):
     def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
         """Return the ids of n texts, and (n + 1,) where those of each begin; check some counts."""
         ids, offsets = self._ids(texts)
-        # The check needs the counts of `_count_sides`, which adds special tokens and leaves texts
-        # that the engine may count differently to the tokenizer itself. Without such texts, the
-        # numbers of ids give the same counts, and nothing is counted again.
+        # The check needs the counts of `_count_sides`. Without texts that the engine may count
+        # differently, the numbers of ids give the same, and nothing is counted again.
         if possibly_miscounted(texts):
             counts = self._count_sides([column])
         else:
@@ -158,8 +156,7 @@ class EngineCounter(Shortcut):
     def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""
         texts = column.to_pylist()
-        # Texts of many megabytes are counted by their parts; in the call for all other texts, they
-        # are empty.
+        # Texts of many megabytes are counted by their parts, and are empty in the call for others.
         long_positions = self._long_texts.positions(texts)
         split_texts = {i: self._long_texts.split(texts[i]) for i in long_positions}
         for i in long_positions:

@@ -158,8 +158,7 @@ def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:
 
 def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
     """Find a special token by which texts can be joined, and told apart again by its id."""
-    # In a joined text, the tokenizer must find it exactly where it was inserted. Returns its text
-    # and its id; None if the tokenizer has no such token.
+    # In a joined text, the tokenizer must find it exactly where it was inserted.
     added, unknown = backend.get_added_tokens_decoder(), set[int]()
     with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
         unknown = {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
@@ -173,8 +172,7 @@ def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
         # too: all of them would be tokenized twice. (XLNet's is its first token.)
         if number in unknown:
             continue
-        # It must not begin and end with the same text: then it may be found across the end of a
-        # piece.
+        # It must not begin and end with the same text: it may be found across a piece's end.
         if any(text[:size] == text[-size:] for size in range(1, len(text))):
             continue
         # A longer token may be found instead, or one that begins in the text before it.

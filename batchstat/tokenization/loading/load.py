@@ -208,7 +208,6 @@ def backend_of(given: Any) -> tokenizers.Tokenizer | None:
     kind, base = type(given), import_quietly("PreTrainedTokenizerFast")
     # Both are None where this version of transformers has no such method.
     methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in _CALLS]
-    # A class overrides a method if it does not have that of the base.
     overriding_modules = [method.__module__ for method, of_base in methods if method is not of_base]
     if not all(_HARMLESS_MODULES.intersection(each.split(".")) for each in overriding_modules):
         return None
