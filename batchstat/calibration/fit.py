@@ -79,17 +79,13 @@ def fit_calibration(
         residual=residual,
         worst=worst,
     )
-    return time, None if fixed is None else _fit_memory(points, columns, fixed, gradients)
-
-
-def _fit_memory(
-    points: Sequence[Point], columns: Floats, fixed: int, gradients: int | None
-) -> MemoryFit:
-    """Fit the bytes at the peak of a batch, beyond `fixed`, to its tokens and pairs of tokens."""
+    if fixed is None:
+        return time, None
+    # The bytes at the peak of a batch, beyond `fixed`, by its tokens and pairs of tokens.
     peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
     coefficients = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
     residual, worst = _residual(fixed + columns @ coefficients, peaks, coefficients)
-    return MemoryFit(
+    memory = MemoryFit(
         fixed=fixed + round(coefficients[0]),  # bytes of a batch come on top, however small it is
         per_token=float(coefficients[1]),
         per_pair=float(coefficients[2]),
@@ -98,6 +94,7 @@ def _fit_memory(
         residual=residual,
         worst=worst,
     )
+    return time, memory
 
 
 def _residual(fitted: Floats, measured: Floats, coefficients: Floats) -> tuple[float, float]:

@@ -14,10 +14,7 @@ _MOST_STEPS = 20
 
 def steps_of(path: str) -> list[str]:
     """Parse where the samples of a JSON value are: a path such as `data`, `data[].paragraphs[]` or
-    `[]`. Returns its keys, and `EACH`; the last is `EACH`.
-
-    Raises:
-        OptionError: a key is empty, or the path has too many steps.
+    `[]`. Returns its keys, and `EACH`; the last is `EACH`. Raises OptionError.
     """
     steps: list[str] = []
     for part in path.split("."):

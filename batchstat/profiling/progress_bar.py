@@ -15,10 +15,8 @@ _SECONDS_BETWEEN_LINES = 10
 
 @contextmanager
 def shown_progress() -> Iterator[OnProgress]:
-    """Yield a function that shows each `Progress` it is called with on standard error: in a bar on
-    a terminal, or in a line every few seconds elsewhere, as in a log file.
-    """
-    if not sys.stderr.isatty():
+    """Yield a function that shows each `Progress` it is called with on standard error."""
+    if not sys.stderr.isatty():  # as in a log file
         yield _line_printer()
         return
     from rich.console import Console

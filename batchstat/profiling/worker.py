@@ -49,8 +49,7 @@ def count_split(task: CountTask, split: Split) -> SplitResult:
         digests, surroundings = content_digests(split)
     key = key_of(split, (*digests, surroundings), task)
     counts = None if task.recount or is_input else task.cache.get(key)
-    # A run that skips bad records may have stored them. A run that stops at bad records must read
-    # the split again, to name the first one.
+    # A run that stops at bad records reads the split again, to name the first one.
     if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
         counts = None
     was_cached = counts is not None

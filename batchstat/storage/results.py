@@ -64,14 +64,11 @@ def check_results(folder: Path) -> None:
 
 @contextmanager
 def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> Iterator[None]:
-    """Create the folder if needed, and let no other run write into it meanwhile.
+    """Create the folder if needed, and let no other run write into it meanwhile. Raises InputError.
 
     Other runs wait, so that all files of a folder come from one run. Where the system has no
     advisory locks, or at an address, runs that finish in the same instant may mix their files; each
     file is complete all the same.
-
-    Raises:
-        InputError: the folder cannot be written.
     """
     if is_remote(folder):
         yield
@@ -130,14 +127,11 @@ def write_files(
     remove: Iterable[str] = (),
     remedy: str = "pass another folder with -o",
 ) -> None:
-    """Write each file under a temporary name, then move all of them into place.
+    """Write each file under a temporary name, then move all of them into place. Raises InputError.
 
     Call it inside `only_writer`. First all files are written, so that a failure or an interrupt
     leaves the folder as it was. Then earlier files are deleted, and the new ones moved into place,
     the main one first: at no moment, whatever ends the run, is an earlier file beside a new one.
-
-    Raises:
-        InputError: the folder cannot be written.
     """
     # The file that the others are about, such as the profile beside its plots.
     main_file = next((name for name in WRITTEN_TOGETHER if name in files), next(iter(files)))

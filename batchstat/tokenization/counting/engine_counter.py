@@ -106,14 +106,11 @@ class EngineCounter(Shortcut):
         return counts
 
     def token_ids(self, column: pa.LargeStringArray) -> tuple[Ints, Ints, set[int]] | None:
-        """Return the ids of n texts, without special tokens.
+        """Return the ids of n texts, without special tokens. Raises MiscountError.
 
         Returns all ids, end to end; (n + 1,) where the ids of each text begin in them; and the
         positions of texts whose ids may be wrong. Returns None if the engine is not loaded, if the
         number of special tokens is not fixed, or if the tokenizer raises on a text.
-
-        Raises:
-            MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
         if self._special[1] is None or not self._can_count_now([column]):
             return None

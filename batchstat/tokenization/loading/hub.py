@@ -12,11 +12,8 @@ HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def import_quietly(name: str) -> Any:
-    """Import an object of transformers without the warning that torch is missing.
-
-    transformers reads the variable below when it is imported. It is left unchanged if the user set
-    it, and removed otherwise.
-    """
+    """Import an object of transformers without the warning that torch is missing."""
+    # transformers reads this variable when it is imported; what the user set stays.
     users_level = os.environ.get("TRANSFORMERS_VERBOSITY")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
