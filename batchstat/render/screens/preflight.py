@@ -1,5 +1,6 @@
 """The screen of `preflight`: what a trainer does with its data, and what to change."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -7,30 +8,26 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.documents.preflight import Proof
 from batchstat.hidden_secrets import hidden_in
-from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
+from batchstat.render.device import cost_of, duration, margin, money, time_of
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.screens.losses import loss_lines
-from batchstat.render.screens.recording import run_lines, run_source, unstepped_lines
-from batchstat.render.screens.simulated import basis_line, device_lines, rank_idle
+from batchstat.render.screens.recording import (
+    proof_words,
+    run_lines,
+    run_source,
+    unstepped_lines,
+)
+from batchstat.render.screens.simulated import basis_line, device_lines, largest_batch, rank_idle
 from batchstat.render.text import decimal, one_line, percent, span
 from batchstat.simulation.compare.changes import Change, keeps_batches
 from batchstat.simulation.meters.token_weights import UNKNOWN
-from batchstat.simulation.results import Simulation
 from batchstat.trainers.preflight.observed import Observed
 from batchstat.trainers.preflight.report import Preflight
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted
 
-_GENERATED = (
-    "Completions are generated: their lengths are not known before, so that no batching by length "
-    "is offered."
-)
-_WITH_DECODER = (
-    "What would help is not simulated where an encoder and a decoder have widths of their own."
-)
 _OF_STREAM = (
     "A stream keeps its own order: batches of similar lengths need a buffer of its samples, such "
     "as that of batchstat.StreamBatcher."
@@ -41,25 +38,39 @@ def preflight_screen(
     report: Preflight, command: Callable[[Change], str], more: str = "", details: bool = False
 ) -> RenderableType:
     """Return what `preflight` prints: what the trainer does, then what to change."""
-    simulation = report.simulation
-    observed = report.observed
-    advisor = Advisor(report.changes, simulation.basis, simulation.device, command, report.saved)
-    what_helps = [*advisor.lines()]
-    if observed is not None and observed.has_decoder:
-        what_helps = [Line("result", _WITH_DECODER + _of_decoder(report, observed))]
-    elif observed is not None and observed.per_prompt:
-        what_helps = [Line("result", _GENERATED)]
-    elif observed is not None and observed.is_stream and not keeps_batches(simulation.row):
-        what_helps = [*what_helps, Line("or", _OF_STREAM)] if report.changes.star else []
-        what_helps = what_helps or [Line("result", _OF_STREAM)]
-    # Where nothing is trained, nothing about its batches would help.
-    what_helps = [] if report.no_step else [Text(), *_first(report), *what_helps]
-    parts = [*_what_it_does(report), *what_helps]
+    parts = [*_what_it_does(report)]
+    if not report.no_step:  # where nothing is trained, nothing about its batches would help
+        parts += [Text(), *_what_helps(report, command)]
     if more:
         parts.append(Pasted("more", more))
     if details:
         parts += [Text(), *_keys(report)]
     return Group(*parts)
+
+
+def _what_helps(report: Preflight, command: Callable[[Change], str]) -> Iterator[RenderableType]:
+    """Yield what to do first, to take out rows that hold no token; then what to change."""
+    simulation, observed = report.simulation, report.observed
+    facts, counts = observed and observed.loader, simulation.row.counts
+    if facts and facts.empty_rows:
+        gain = counts.total_tokens / (counts.total_tokens - facts.empty_tokens)
+        rows = f"{facts.empty_rows:,} of {counted(counts.rows, 'row')}"
+        words = f"Leave out rows without a token where they are made: {rows}, {gain:.2f}x"
+        yield Line("first", words)
+    if observed is not None and observed.has_decoder:
+        why = "not simulated where an encoder and a decoder have widths of their own."
+        yield Line("result", f"What would help is {why}{_of_decoder(report, observed)}")
+        return
+    if observed is not None and observed.per_prompt:
+        why = "their lengths are not known before, so that no batching by length is offered."
+        yield Line("result", f"Completions are generated: {why}")
+        return
+    is_stream = observed is not None and observed.is_stream and not keeps_batches(simulation.row)
+    if report.changes.star or not is_stream:
+        basis, device = simulation.basis, simulation.device
+        yield from Advisor(report.changes, basis, device, command, report.saved).lines()
+    if is_stream:
+        yield Line("or" if report.changes.star else "result", _OF_STREAM)
 
 
 def _of_decoder(report: Preflight, observed: Observed) -> str:
@@ -75,17 +86,6 @@ def _of_decoder(report: Preflight, observed: Observed) -> str:
     return words + ("" if observed.is_stream else " Batch samples of similar lengths.")
 
 
-def _first(report: Preflight) -> Iterator[Line]:
-    """Yield what to do before anything else: to take out rows that hold no token."""
-    facts, counts = report.observed and report.observed.loader, report.simulation.row.counts
-    if facts and facts.empty_rows:
-        gain = counts.total_tokens / (counts.total_tokens - facts.empty_tokens)
-        rows = f"{facts.empty_rows:,} of {counted(counts.rows, 'row')}"
-        yield Line(
-            "first", f"Leave out rows without a token where they are made: {rows}, {gain:.2f}x"
-        )
-
-
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     """Yield the source, data and settings, then what an epoch computes, pads and loses."""
     row = report.simulation.row
@@ -99,7 +99,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     padding = f"{percent(row.counts.padding_ratio)} of what is computed"
     if row.counts.max_samples_per_batch == 1 and row.counts.batches > row.counts.steps:
         padding += " · each forward computes one row, which costs time, not padding"
-    yield Line("padding", f"{padding} · {_largest(report.simulation)}")
+    yield Line("padding", f"{padding} · {largest_batch(report.simulation)}")
     yield Line("steps", " · ".join(_steps(report)))
     if report.run is not None:
         yield from unstepped_lines(report.run, row.counts, report.batches)
@@ -114,29 +114,14 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         steps = _each(row.counts.ranks.min_steps, row.counts.ranks.max_steps, "step")
         idle = percent(rank_idle(row))
         yield Line("ranks", f"{samples} and {steps} each · idle {idle} of the time")
-    if row.on_device.seconds is not None:
-        yield Line("time", " · ".join(_time(report)))
+    if time := " · ".join(_time(report)):
+        yield Line("time", time)
     if report.run is not None:
         yield from run_lines(report.run)
     if loss := _loss(report):
         yield Line("loss", loss)
     if report.proof is not None:
-        yield Line("proof", _proof(report.proof))
-
-
-def _proof(proof: Proof) -> str:
-    """Return how many planned batches are equal to those of a run, and what explains others."""
-    recorded = f"{proof.batches:,} recorded batches of {one_line(proof.folder)}"
-    if proof.is_equal:
-        # The recording may end before the epoch does.
-        planned = f", of {proof.planned:,} planned" if proof.planned > proof.batches else ""
-        return f"equal in all {recorded}{planned}"
-    words = f"{proof.equal:,} of {recorded} are equal, then {proof.difference}"
-    # Other settings, with each of which all batches would be equal.
-    if proof.causes:
-        return f"{words}; equal with {' or '.join(proof.causes)}"
-    hint = proof.hint or "no seed, epoch, world size, max_length or packing alone explains it"
-    return f"{words}; {hint}"
+        yield Line("proof", proof_words(report.proof))
 
 
 def _source(report: Preflight) -> Iterator[Line]:
@@ -158,15 +143,14 @@ def _source(report: Preflight) -> Iterator[Line]:
 
 def _basis(report: Preflight) -> str:
     """Return the strategy, and the settings that have an effect on these samples."""
-    profile, row, observed = report.samples.profile, report.simulation.row, report.observed
+    row, observed = report.simulation.row, report.observed
     basis = replace(row.request.settings, loss=None)  # the loss has a line of its own
-    has_longer = profile.stats.max > basis.max_length
     # In a recorded run, max_length is no setting but the longest sample that was seen.
     settings = basis_line(
         basis,
         with_defaults=False,
         order=_order_words(report),
-        with_overflow=has_longer,
+        with_overflow=report.samples.profile.stats.max > basis.max_length,
         with_max_length=report.run is None,
     )
     # Batches that are simulated have a strategy with a name.
@@ -207,8 +191,8 @@ def _loss(report: Preflight) -> str:
 
 def _order_words(report: Preflight) -> str:
     """Return how samples are shuffled, where the setting `order` does not say it."""
-    request, observed = report.simulation.row.request, report.observed
-    if observed is not None and observed.batches is not None:
+    request = report.simulation.row.request
+    if report.observed is not None and report.observed.batches is not None:
         return "in the order of its loader"
     # TRL's strategy shuffles packed rows by itself, whatever `order` says.
     if request.strategy.shuffles_as is not None:
@@ -218,27 +202,12 @@ def _order_words(report: Preflight) -> str:
     return "samples shuffled" if request.settings.order == "file" and not ascends else ""
 
 
-def _dropped(report: Preflight) -> Iterator[str]:
-    """Yield how many samples are not batched, by the reason."""
-    for reason, number in report.samples.dropped.items():
-        yield f"{number:,} dropped {reason}"
-    counts, basis = report.simulation.row.counts, report.simulation.row.request.settings
-    # The row's count also has the samples lost before batching, whose reasons were given above.
-    dropped = counts.dropped_samples - report.samples.lost.dropped_samples
-    longer_samples, _ = report.samples.profile.stats.above(basis.max_length)
-    if basis.overflow == "drop" and longer_samples:
-        yield f"{longer_samples:,} dropped longer than max_length"
-        dropped -= longer_samples
-    if dropped:
-        yield f"{dropped:,} dropped with the last batches"
-
-
 def _data(report: Preflight) -> Iterator[str]:
     """Yield how many samples there are and are batched, why others are not, and tokens."""
-    counts, samples, stats = report.simulation.row.counts, report.samples, report.profile.stats
-    observed = report.observed
+    row, samples, observed = report.simulation.row, report.samples, report.observed
+    basis, longest = row.request.settings, report.profile.stats.max
     # The row's count also has the samples lost before batching, which `samples.profile` lacks.
-    dropped = counts.dropped_samples - samples.lost.dropped_samples
+    dropped = row.counts.dropped_samples - samples.lost.dropped_samples
     batched = len(samples.profile) - dropped
     total = _samples(report, len(report.profile), f"{len(report.profile):,}")
     if observed is None:
@@ -249,15 +218,21 @@ def _data(report: Preflight) -> Iterator[str]:
             total = f"{len(report.profile):,} of {counted(observed.epoch.samples, 'sample')}"
         per_epoch = f", {batched:,} per epoch" if batched < len(report.profile) else ""
         yield f"{total} {how}{per_epoch}"
-    yield from _dropped(report)
-    trained = report.simulation.row.trained
-    if trained is not None and trained.untrained_samples:
+    for reason, number in samples.dropped.items():
+        yield f"{number:,} dropped {reason}"
+    longer_samples, _ = samples.profile.stats.above(basis.max_length)
+    if basis.overflow == "drop" and longer_samples:
+        yield f"{longer_samples:,} dropped longer than max_length"
+        dropped -= longer_samples
+    if dropped:
+        yield f"{dropped:,} dropped with the last batches"
+    if (trained := row.trained) is not None and trained.untrained_samples:
         yield f"{trained.untrained_samples:,} without a trained token (no loss)"
     yield f"{report.profile.tokens:,} tokens"
-    longest_samples = int(np.count_nonzero(report.profile.lengths == stats.max))
+    longest_samples = int(np.count_nonzero(report.profile.lengths == longest))
     # Probably truncated, by a script whose `max_length` is not seen.
-    if report.observed is not None and longest_samples > 1:
-        yield f"{longest_samples:,} end at exactly {stats.max:,}"
+    if observed is not None and longest_samples > 1:
+        yield f"{longest_samples:,} end at exactly {longest:,}"
 
 
 def _samples(report: Preflight, number: float, shown: str) -> str:
@@ -274,9 +249,8 @@ def _samples(report: Preflight, number: float, shown: str) -> str:
 def _steps(report: Preflight) -> Iterator[str]:
     """Yield how many steps an epoch and the training have, and what a step has."""
     counts, schedule = report.simulation.row.counts, report.setup.schedule
-    samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
-    samples = _samples(report, report.samples_per_step, samples)
-    per_step = f"{samples} and {tokens:,.0f} tokens each"
+    samples = _samples(report, report.samples_per_step, decimal(report.samples_per_step))
+    per_step = f"{samples} and {report.tokens_per_step:,.0f} tokens each"
     run, observed = report.run, report.observed
     epoch = None if observed is None else observed.epoch
     if report.no_step:
@@ -294,35 +268,15 @@ def _steps(report: Preflight) -> Iterator[str]:
     if epoch is not None:
         yield f"{part} {'read' if run is None else 'recorded'}"
     total = f"{report.total_steps:,} in all"
-    # Training ends after its epochs, or after a number of steps: then epochs follow from that.
     if schedule.max_steps is None:
-        epochs = "1 epoch" if schedule.epochs == 1 else f"{schedule.epochs:g} epochs"
-        yield f"{total} ({epochs})"
-    else:
-        epochs = f"{total} = {report.epochs:,.2f} epochs"
+        total += f" ({schedule.epochs:g} epoch{'s' * (schedule.epochs != 1)})"
+    else:  # training ends after a number of steps, from which epochs follow
+        total += f" = {report.epochs:,.2f} epochs"
         if (in_epoch := report.whole_epoch.samples) is not None:
-            of_all = f"{report.trained_samples:,} of {counted(in_epoch, 'sample')}"
-            epochs = f"{epochs}, {of_all}"
-        yield epochs
+            total += f", {report.trained_samples:,} of {counted(in_epoch, 'sample')}"
+    yield total
     yield f"{report.warmup_steps:,} of warm-up"
     yield per_step
-
-
-def _largest(simulation: Simulation) -> str:
-    """Return the largest batch, its step, and on a calibrated device its memory."""
-    row, device = simulation.row, simulation.device
-    largest_step = f"in step {row.counts.largest_step:,} of {row.counts.steps:,}"
-    if row.counts.largest_step > row.counts.steps:
-        largest_step = "in no step"
-    # All batches are equally large.
-    if row.counts.total_tokens == row.counts.batches * row.counts.max_batch_tokens:
-        largest_step = "in every step"
-    text = f"largest batch {counted(row.counts.max_batch_tokens, 'token')}, {largest_step}"
-    peak = peak_of(row.on_device, row.counts.peak_bytes)
-    if not peak or device is None:
-        return text
-    does_not_fit = ", which does not fit" if row.on_device.fits_memory is False else ""
-    return f"{text}, {peak}{margin(device.memory_residual)} at the peak{does_not_fit}"
 
 
 def _each(fewest: int, most: int, word: str) -> str:
@@ -331,12 +285,12 @@ def _each(fewest: int, most: int, word: str) -> str:
 
 def _time(report: Preflight) -> Iterator[str]:
     """Yield time and cost of an epoch and of the training, where times are known."""
-    row, device = report.simulation.row, report.simulation.device
-    assert device is not None
-    assert report.total_seconds is not None
+    row, device, seconds = report.simulation.row, report.simulation.device, report.total_seconds
+    if device is None or seconds is None:
+        return
     uncertainty = margin(device.time_residual)
     yield f"{time_of(row.on_device)}{uncertainty} per epoch"
-    yield f"{duration(report.total_seconds)} in all"
+    yield f"{duration(seconds)} in all"
     if report.total_cost is not None:
         yield f"cost {cost_of(row.on_device)}{uncertainty} per epoch"
         yield f"{money(report.total_cost)} in all"
@@ -346,14 +300,11 @@ def _keys(report: Preflight) -> Iterator[RenderableType]:
     """Yield the table of the keys that decide on batches, then those that were not used."""
     setup = report.setup
     rows = Rows("key that decides", "value")
-    words = {True: "true", False: "false", None: "null"}  # as in YAML
     for key, value in hidden_in(setup.config.values()).items():
         # A key without a value is listed only if the configuration gives it, as null.
         if key in setup.config.given_keys or value is not None:
-            # By type, since 1 and 0 would be found in `words`, too.
-            is_word = value is None or isinstance(value, bool)
-            rows.add(Text(key), words[value] if is_word else one_line(str(value)))
+            is_word = value is None or isinstance(value, bool)  # which YAML writes as JSON does
+            rows.add(Text(key), json.dumps(value) if is_word else one_line(str(value)))
     yield rows
     if setup.unused:
-        yield Text()
-        yield Line("unused", ", ".join(map(one_line, setup.unused)))
+        yield from (Text(), Line("unused", ", ".join(map(one_line, setup.unused))))

@@ -1,9 +1,10 @@
-"""Lines on a recorded run: what was run, how long its steps took, and what else it computed."""
+"""Lines on a recorded run: what was run, its steps, and how a plan compares with its batches."""
 
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
+from batchstat.documents.preflight import Proof
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
 from batchstat.render.device import duration
@@ -56,6 +57,21 @@ def unstepped_lines(run: RunFacts, counts: PlanCounts, n_batches: int) -> Iterat
     for why, (batches, samples) in run.unstepped.items():
         of_all = f"{samples:,} of {counted(counts.samples, 'sample')}"
         yield Line("no step", f"{of_all} {why}: {batches:,} of {n_batches:,} batches")
+
+
+def proof_words(proof: Proof) -> str:
+    """Return how many planned batches are equal to those of a run, and what explains others."""
+    recorded = f"{proof.batches:,} recorded batches of {one_line(proof.folder)}"
+    if proof.is_equal:
+        # The recording may end before the epoch does.
+        planned = f", of {proof.planned:,} planned" if proof.planned > proof.batches else ""
+        return f"equal in all {recorded}{planned}"
+    words = f"{proof.equal:,} of {recorded} are equal, then {proof.difference}"
+    # Other settings, with each of which all batches would be equal.
+    if proof.causes:
+        return f"{words}; equal with {' or '.join(proof.causes)}"
+    hint = proof.hint or "no seed, epoch, world size, max_length or packing alone explains it"
+    return f"{words}; {hint}"
 
 
 def run_lines(run: RunFacts) -> Iterator[Line]:

@@ -1,15 +1,16 @@
-"""What screens of simulations share: settings, the device, sizes of batches, idle ranks."""
+"""What screens say of simulations: settings, the device, sizes of batches, idle ranks."""
 
 from collections.abc import Iterator
 
 from batchstat.documents.device import calibrated
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.render.command_lines import non_defaults
-from batchstat.render.device import device_facts
+from batchstat.render.device import device_facts, margin, peak_of
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import class_name, one_line, span
 from batchstat.simulation.device import Device
-from batchstat.simulation.results import StrategyResult
+from batchstat.simulation.results import Simulation, StrategyResult
+from batchstat.words import counted
 
 
 def basis_line(
@@ -67,6 +68,22 @@ def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Lin
         is_noted = needs_note and word == "device"
         note = "; communication between ranks is not in the times" if is_noted else ""
         yield Line(word, text + note)
+
+
+def largest_batch(simulation: Simulation) -> str:
+    """Return the largest batch, its step, and on a calibrated device its memory."""
+    row, device = simulation.row, simulation.device
+    largest_step = f"in step {row.counts.largest_step:,} of {row.counts.steps:,}"
+    if row.counts.largest_step > row.counts.steps:
+        largest_step = "in no step"
+    if row.counts.total_tokens == row.counts.batches * row.counts.max_batch_tokens:
+        largest_step = "in every step"
+    text = f"largest batch {counted(row.counts.max_batch_tokens, 'token')}, {largest_step}"
+    peak = peak_of(row.on_device, row.counts.peak_bytes)
+    if not peak or device is None:
+        return text
+    does_not_fit = ", which does not fit" if row.on_device.fits_memory is False else ""
+    return f"{text}, {peak}{margin(device.memory_residual)} at the peak{does_not_fit}"
 
 
 def batch_size(row: StrategyResult) -> str:
