@@ -35,15 +35,12 @@ def device_keywords(inputs: "Inputs") -> dict[str, Any]:
 
 
 def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device | None":
-    """Return the calibrated device in force; None without a calibration.
-
-    Raises:
-        OptionError: an invalid cost.
-        InputError: a calibration that cannot be read, or of another model, dtype or gradient
-            checkpointing than the trainer's configuration has.
+    """Return the calibrated device in force; None without a calibration. Raises OptionError: an
+    invalid cost; InputError: a calibration that cannot be read, or of another model, dtype or
+    gradient checkpointing than the trainer's configuration has.
     """
     from batchstat.simulation.device import as_device
-    from batchstat.trainers.preflight.device import device_of
+    from batchstat.trainers.preflight.preflight import device_of
 
     # A trainer's configuration also says the model and the dtype: `device_of` refuses a calibration
     # of others.

@@ -17,10 +17,9 @@ from batchstat.simulation.compare.changes import Change
 from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.current import training_of_observed, training_of_setup
-from batchstat.trainers.preflight.device import device_of
 from batchstat.trainers.preflight.live_recording import LiveRecording, live_recording
 from batchstat.trainers.preflight.observed_objects import observe
-from batchstat.trainers.preflight.preflight import report_on
+from batchstat.trainers.preflight.preflight import device_of, report_on
 from batchstat.trainers.preflight.report import Preflight
 from batchstat.words import printable, short
 

@@ -3,18 +3,22 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from batchstat.calibration.calibration import Calibration
+from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.preflight import SavedTime
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.settings import Settings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
 from batchstat.simulation.compare.changes import Changes
-from batchstat.simulation.device import Device
+from batchstat.simulation.device import Device, as_device
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
+from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.current import CurrentSetup
 from batchstat.trainers.preflight.observed import Observed
 from batchstat.trainers.preflight.proof import prove
@@ -24,11 +28,8 @@ from batchstat.trainers.preflight.report import Preflight
 def report_on(
     current: CurrentSetup, device: Device | None = None, recording: str | Path | None = None
 ) -> Preflight:
-    """Return the report on what is trained today.
-
-    Raises:
-        OptionError: settings that contradict each other.
-        InputError: no samples are left, or the recording cannot be described.
+    """Return the report on what is trained today. Raises OptionError: settings that contradict each
+    other; InputError: no samples are left, or the recording cannot be described.
     """
     trainer = current.trainer
     setup, observed = trainer.setup, trainer.observed
@@ -52,6 +53,33 @@ def report_on(
         proof=None if recording is None else prove(current, local_path(recording)),
         saved=None if observed is None else _saved_time(observed, current, candidates.changes),
     )
+
+
+def device_of(
+    setup: TrainingSetup,
+    calibration: Calibration | str | Path | None,
+    cost_per_hour: float | None,
+    model: CostModel | None = None,
+    settings: Settings | None = None,
+) -> Device | None:
+    """Return the device that a configuration trains on. Raises InputError: it was calibrated with
+    another dtype or gradient checkpointing than the configuration trains with.
+    """
+    device = as_device(calibration, cost_per_hour, model, settings)
+    # Measurements of the user's own function, or of a recorded run, do not say how it trained.
+    if device is None or not device.calibration.setup.is_described:
+        return device
+    for name in ("dtype", "gradient_checkpointing"):
+        measured, trained = getattr(device.calibration.setup, name), getattr(setup, name)
+        # None: the configuration does not say it, and the trainer's default is not known here.
+        if trained is not None and trained != measured:
+            words = [str(value).lower() for value in (measured, trained)]
+            raise InputError(
+                f"{device.file or 'the calibration'} was measured with {name}={words[0]}, but "
+                f"{setup.path.as_posix()} trains with {name}={words[1]}",
+                "run batchstat calibrate with it",
+            )
+    return device
 
 
 def _saved_time(observed: Observed, current: CurrentSetup, changes: Changes) -> SavedTime | None:
