@@ -96,10 +96,8 @@ class Inputs(CheckSettings):
 
     def training(self, profile: "Profile") -> "CurrentTraining":
         """Return what the current setup trains on: samples, settings and a strategy or batches.
-
-        Raises:
-            OptionError: a setting that the recording decides.
-            InputError: the trainer keeps no sample.
+        Raises OptionError: a setting that the recording decides; InputError: the trainer keeps no
+        sample.
         """
         from batchstat.trainers.preflight.named import trained_today
 

@@ -24,11 +24,8 @@ def find_recommendation(
 ) -> tuple[StrategySpec, Settings, Origin, str] | None:
     """Return what the comparison in a results folder recommends: a strategy, its settings, where it
     is from, and the argument for the user's own trainer that does the same, if there is one. None
-    without a comparison, or if it is of another profile.
-
-    Raises:
-        InputError: the comparison cannot be read, has another schema, has no best strategy, or
-            covers only a part of the samples.
+    without a comparison, or if it is of another profile. Raises InputError: it cannot be read, has
+    another schema, has no best strategy, or covers only a part of the samples.
     """
     path = folder / COMPARE_FILE
     shown = path.as_posix()

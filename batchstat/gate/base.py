@@ -31,10 +31,8 @@ class Base:
     is_new: bool = False
 
     def number(self, path: str) -> Number | None:
-        """Return the number at a path of the report; None if it has none.
-
-        Raises:
-            InputError: something else is there.
+        """Return the number at a path of the report; None without one. Raises InputError for
+        others.
         """
         if self.check is None:
             return None
@@ -48,11 +46,8 @@ class Base:
             return value
 
     def since(self, strategy: str, report: Mapping[str, Any], version: str) -> Since:
-        """Return what has changed since: what is trained, files of the corpus, settings. Nothing
-        is known to have changed since a time without an answer.
-
-        Raises:
-            InputError: the base is not what batchstat writes.
+        """Return what has changed since: what is trained, files of the corpus, settings; nothing
+        since a time without an answer. Raises InputError: the base is not what batchstat writes.
         """
         if self.check is None:
             return Since(self.name, ())
@@ -74,10 +69,8 @@ class Base:
 
 
 def load_base(path: Path, check_name: str) -> Base:
-    """Return the check with this name in a file of `batchstat check --format json=FILE`.
-
-    Raises:
-        InputError: no file, or none with an answer for that check.
+    """Return the check with this name in a file of `batchstat check --format json=FILE`. Raises
+    InputError: no file, or none with an answer for that check.
     """
     shown = path.as_posix()
     try:
@@ -91,10 +84,8 @@ def load_base(path: Path, check_name: str) -> Base:
 
 
 def base_in(text: str | bytes, check_name: str, name: str) -> Base:
-    """Return the check with this name in the text of a check.json.
-
-    Raises:
-        InputError: text of another kind, or without that check.
+    """Return the check with this name in the text of a check.json. Raises InputError: text of
+    another kind, or without that check.
     """
     try:
         document = parse(text)

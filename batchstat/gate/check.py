@@ -112,11 +112,8 @@ def measure_report(
     limits: Iterable[Limit],
     device: Device | None = None,
 ) -> CheckedReport:
-    """Return the numbers of a check, always of its whole corpus.
-
-    Raises:
-        OptionError: an invalid strategy.
-        InputError: the profile lacks splits or records, which no limit allows.
+    """Return the numbers of a check, always of its whole corpus. Raises OptionError: an invalid
+    strategy; InputError: the profile lacks splits or records, which no limit allows.
     """
     corpus = profile.corpus
     if corpus.failed:
@@ -158,9 +155,7 @@ def judge(
     report: Mapping[str, Any], limits: Iterable[Limit], base: Base | None = None
 ) -> tuple[Outcome, ...]:
     """Compare each limit with its number; a limit on a difference also with the base's number.
-
-    Raises:
-        InputError: the report or the base lacks a number.
+    Raises InputError: the report or the base lacks a number.
     """
     outcomes = []
     for limit in limits:

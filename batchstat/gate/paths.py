@@ -31,11 +31,8 @@ Step = str | int | tuple[str, str]
 
 
 def kind_at(path: str) -> Kind:
-    """Return the kind of number at a path: a count, a ratio or another number. The report declares
-    it, so that it is known before there is a report.
-
-    Raises:
-        OptionError: no report has a number at this path.
+    """Return the kind of number at a path: a count, a ratio or another number, which is declared
+    before there is a report. Raises OptionError: no report has a number at this path.
     """
     part: Part | None = _declared()
     for step in _steps(path):
@@ -69,10 +66,8 @@ def _numbers(part: Part, path: str) -> Iterator[tuple[str, Kind]]:
 
 
 def value_at(report: Mapping[str, Any], path: str) -> Number:
-    """Return the number at a path of a report.
-
-    Raises:
-        InputError: the report has none, such as the share of a class that does not occur.
+    """Return the number at a path of a report. Raises InputError: the report has none, such as the
+    share of a class that does not occur.
     """
     value: Any = report
     part: Part | None = _declared()

@@ -145,10 +145,8 @@ class Entry:
 
 def explain_all(words: Sequence[str]) -> list[Entry]:
     """Return all that several names mean. A name may have several words, such as `packing
-    efficiency`: at each place, the longest run of words that is a name is taken.
-
-    Raises:
-        OptionError: nothing has one of the names.
+    efficiency`: at each place, the longest run of words that is a name is taken. Raises
+    OptionError: nothing has one of the names.
     """
     meanings: list[Entry] = []
     start = 0
@@ -162,11 +160,7 @@ def explain_all(words: Sequence[str]) -> list[Entry]:
 
 
 def explain(name: str) -> Sequence[Entry]:
-    """Return all that a name means.
-
-    Raises:
-        OptionError: nothing has that name; the message says the nearest.
-    """
+    """Return all that a name means. Raises OptionError with the nearest name if nothing has it."""
     if not (matches := _entries_called(name)):
         known = {entry.name for entry in entries()} | set(COLUMNS)
         suggestion = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"

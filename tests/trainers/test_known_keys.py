@@ -42,7 +42,8 @@ def test_keys_are_read_where_a_configuration_is():
 
     code = (
         "from batchstat.trainers.registry import CONFIGURATIONS as c\n"
-        "from batchstat.trainers.base.keys import known_keys as k\n"
+        "from batchstat.trainers.base.keys import TrainerConfig\n"
+        "k = TrainerConfig.recorded\n"
         "assert k.cache_info().currsize == 0\n"
         "assert all(each.unused for each in c.values())\n"
         "assert k.cache_info().misses == len(c)"

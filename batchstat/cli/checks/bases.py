@@ -51,14 +51,10 @@ class Bases:
 
     def of(self, inputs: Inputs) -> Base | None:
         """Return what a check is compared with: the check in a file of an earlier one, or itself at
-        a revision, by the configuration of that time. None without a base.
-
-        A revision at which the check has no answer gives a base without one, as on the branch that
-        adds the check: `Base.why` says why.
-
-        Raises:
-            InputError: there is no such file or revision, the file cannot be read, or git cannot
-                check the revision out: a check must not pass because of that.
+        a revision, by the configuration of that time; without an answer there, as on the branch
+        that adds the check, `Base.why` says why. None without a base. Raises InputError: no such
+        file or revision, a file that cannot be read, or a revision that git cannot check out: a
+        check must not pass because of that.
         """
         name = inputs.get("base")
         if name is None:

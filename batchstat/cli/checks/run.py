@@ -36,13 +36,9 @@ _NO_CURRENT_SETUP = (
 def chosen_checks(options: Options) -> list[Inputs]:
     """Return the settings of each check to run. `--check` names checks of the configuration.
     Without it, a corpus on the command line is one check; without either, all checks of the
-    configuration run.
-
-    Every setting is read here, so that a wrong one is reported before any corpus is counted.
-
-    Raises:
-        OptionError: an unknown check, or invalid settings of one.
-        InputError: the configuration or a calibration cannot be read.
+    configuration run. Every setting is read here, so that a wrong one is reported before any corpus
+    is counted. Raises OptionError: an unknown check, or invalid settings of one; InputError: the
+    configuration or a calibration cannot be read.
     """
     configuration = read_configuration(options)
     names = options.read(Checks).check

@@ -43,13 +43,10 @@ _POINTS = 16  # points of a line that are held against labels
 def place_labels(
     dots: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]], room: Box
 ) -> list[Box]:
-    """Find a place for the label of each dot. The label takes the nearest place in `room` where it
-    covers no dot and no earlier label, and where the line from the dot to it crosses none of
-    them. If every free place has such a crossing, the label takes the nearest free place; if no
-    place is free, it stands to the right of its dot.
-
-    Returns:
-        The box of each label.
+    """Return the box of the label of each dot. The label takes the nearest place in `room` where it
+    covers no dot and no earlier label, and where the line from the dot to it crosses none of them.
+    If every free place has such a crossing, the label takes the nearest free place; if no place is
+    free, it stands to the right of its dot.
     """
     dot_boxes = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
     placed: list[Box] = []  # the labels that have a place
@@ -126,11 +123,8 @@ def label_dots(
 
 
 def which_have_room(places: Sequence[float], width: float) -> list[bool]:
-    """Choose which labels on a line to keep, so that they do not overlap: a label is left out if it
-    is too near to one that comes before it in `places`.
-
-    Returns:
-        Whether each label is kept.
+    """Return for each label on a line whether to keep it, so that none overlap: one is left out if
+    it is too near to one that comes before it in `places`.
     """
     places_kept: list[float] = []
     is_kept = []
@@ -141,11 +135,8 @@ def which_have_room(places: Sequence[float], width: float) -> list[bool]:
 
 
 def without_overlaps(places: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Return where to write labels that belong at `places` of a y axis, so that none overlaps. From
-    the highest down, each label is moved down as far as the one above it needs.
-
-    Returns:
-        The y of the middle of each label, in the order of `places`.
+    """Return the y of the middle of each label that belongs at one of `places` of a y axis, so that
+    none overlaps: from the highest down, each is moved down as far as the one above it needs.
     """
     # The upper limit of a label is the lower edge of the label above it.
     middles, upper_limit = list(places), float("inf")

@@ -248,11 +248,9 @@ def shares_of_axis(axes: Axes, positions: Iterable[float]) -> list[float]:
 
 
 def end_of_axis(values: Iterable[float], least: float) -> float:
-    """Return where an axis should end so that outliers do not squeeze all other values: at the
-    largest value below the outliers, or at `least`. With a `least` of 1, [1, 1.5, 2, 40] end at 2.
-
-    A value is an outlier if it is more than `_FAR_ABOVE` times the next lower one, or above such a
-    value.
+    """Return where an axis should end so that outliers, which are more than `_FAR_ABOVE` times the
+    next lower value, do not squeeze all other values: at the largest value below them, or at
+    `least`. With a `least` of 1, [1, 1.5, 2, 40] end at 2.
     """
     end = least
     for value in sorted(values):
@@ -269,10 +267,8 @@ def is_narrow(low: float, high: float) -> bool:
 
 def length_axis(axes: Axes, low: float, high: float) -> Callable[[npt.ArrayLike], Any]:
     """Format an x axis of lengths from `low` to `high`: linear where the range is narrow, else
-    logarithmic with ticks at powers of two.
-
-    Returns:
-        A function from lengths to their positions on the axis: on a log axis 0 is moved to 0.5.
+    logarithmic with ticks at powers of two. Return a function from lengths to their positions on
+    it: on a log axis 0 is moved to 0.5.
     """
     # A single length would be an axis without width, which matplotlib warns of.
     if low == high:

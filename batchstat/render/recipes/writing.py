@@ -100,12 +100,8 @@ def recipe(
     origin: Origin | None = None,
 ) -> str:
     """Return the lines that make an existing training script use the batches that `compare`
-    measures.
-
-    It has a `dataset`, a `collate`, and, by framework, an `accelerator`, a `trainer` or a `model`.
-
-    Raises:
-        OptionError: record numbers alone cannot represent the batches.
+    measures. It has a `dataset`, a `collate`, and, by framework, an `accelerator`, a `trainer` or a
+    `model`. Raises OptionError: record numbers alone cannot represent the batches.
     """
     refused = refusal(framework, request)
     if refused is not None:

@@ -28,12 +28,9 @@ _KNOWN_SHARE = 0.5
 def read_setup(
     path: str | Path, framework: str | None = None, ignore_keys: Sequence[str] = ()
 ) -> TrainingSetup:
-    """Read a trainer's configuration from a file, and return what it means.
-
-    Raises:
-        OptionError: the file is not a configuration of a known framework, has a misspelt key or an
-            invalid value, or asks for batches that are not modelled.
-        InputError: the file cannot be read.
+    """Read a trainer's configuration from a file, and return what it means. Raises OptionError: not
+    a configuration of a known framework, a misspelt key, an invalid value, or batches that are not
+    modelled; InputError: a file that cannot be read.
     """
     path = local_path(path)
     where = path.as_posix()
@@ -52,10 +49,8 @@ def read_setup(
 def setup_of(
     values: Mapping[str, Any], name: str, path: Path, ignore_keys: Sequence[str] = ()
 ) -> TrainingSetup:
-    """Return what the keys of a trainer's configuration mean, with its warnings.
-
-    Raises:
-        OptionError: a misspelt key or an invalid value, or batches that are not modelled.
+    """Return what the keys of a trainer's configuration mean, with its warnings. Raises
+    OptionError: a misspelt key or an invalid value, or batches that are not modelled.
     """
     framework, where = CONFIGURATIONS[name], path.as_posix()
     # Keys that decide nothing: of the framework, and those that the user says to ignore.
@@ -98,9 +93,8 @@ def setup_of(
 
 
 def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
-    """Raise InputError for a file of the corpus that the configuration names and that is missing.
-
-    Addresses of remote files and patterns such as `data/*.jsonl` are not looked up.
+    """Raise InputError for a file of the corpus that the configuration names and that is missing;
+    addresses of remote files and patterns such as `data/*.jsonl` are not looked up.
     """
     for file in files:
         if not (is_remote(file) or has_magic(file) or Path(file).exists()):

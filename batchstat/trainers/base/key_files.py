@@ -16,11 +16,8 @@ _MOST_VALUES = 100_000
 
 
 def read_keys(path: Path) -> dict[str, Any]:
-    """Return the keys of a JSON or YAML file with their values.
-
-    Raises:
-        OptionError: the file is not a configuration: a pickle, a folder, no JSON or YAML.
-        InputError: the file cannot be opened or decoded.
+    """Return the keys of a JSON or YAML file with their values. Raises OptionError: not a
+    configuration but a pickle, a folder, no JSON or YAML; InputError: not opened or decoded.
     """
     where = path.as_posix()
     if path.suffix == PICKLE:

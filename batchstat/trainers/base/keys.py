@@ -31,18 +31,6 @@ class KnownKeys:
     also: frozenset[str]
 
 
-@cache
-def known_keys(file: Path) -> KnownKeys:
-    """Return the keys of a file, which is read once, and only where a configuration is."""
-    content = json.loads(file.read_text(encoding="utf-8"))
-    return KnownKeys(
-        package=content["package"],
-        version=content["version"],
-        keys=frozenset(content["keys"]),
-        also=frozenset(content["also"]),
-    )
-
-
 @dataclass(frozen=True)
 class Key:
     """What may stand in a configuration for a key that decides about batches."""
@@ -89,19 +77,19 @@ class TrainerConfig:
         return Path(inspect.getfile(cls)).with_name("keys.json")
 
     @classmethod
+    @cache
     def recorded(cls) -> KnownKeys:
-        """Return the keys that the trainer has."""
-        return known_keys(cls.keys_file())
+        """Return the keys that the trainer has, by a file that only a configuration needs."""
+        content = json.loads(cls.keys_file().read_text(encoding="utf-8"))
+        keys, also = frozenset(content["keys"]), frozenset(content["also"])
+        return KnownKeys(content["package"], content["version"], keys, also)
 
     @classmethod
     @cache
     def unused(cls) -> frozenset[str]:
-        """Return the keys that decide nothing: all that the trainer has in any version, without
-        those that decide about batches.
-
-        A trainer that takes another trainer's keys, as TRL takes those of transformers, has a
-        record that inherits from the other one, whose keys count too. Keys of all versions count,
-        since the version that the user installs is not known.
+        """Return the keys that decide nothing: all that the trainer has, in any version since that
+        of the user is not known, without those that decide about batches. TRL takes the keys of
+        transformers: its record inherits from theirs, whose keys count too.
         """
         all_keys = set[str]()
         for base in cls.__mro__:
@@ -111,10 +99,8 @@ class TrainerConfig:
 
     @classmethod
     def read(cls, where: str, all_values: Mapping[str, Any]) -> Self:
-        """Return the record of a configuration.
-
-        Raises:
-            OptionError: a value of another type or out of range.
+        """Return the record of a configuration. Raises OptionError for a value of another type or
+        range.
         """
         values = {
             name: _checked_value(f"{where}: {name}", all_values[name], declared)

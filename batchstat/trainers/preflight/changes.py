@@ -48,14 +48,9 @@ class Trainer:
         self, unmarked_warning: str = ALL_TRAINED
     ) -> "tuple[TrainedSamples, Settings]":
         """Return the samples of a corpus that a trainer batches, and the settings that it batches
-        them with.
-
-        If a corpus does not say which tokens carry loss, all do but the first of each sample, which
-        nothing predicts.
-
-        Raises:
-            OptionError: settings that contradict each other.
-            InputError: the trainer keeps no sample.
+        them with. If a corpus does not say which tokens carry loss, all do but the first of each
+        sample, which nothing predicts. Raises OptionError: settings that contradict each other;
+        InputError: the trainer keeps no sample.
         """
         profile, batching = self.profile, self.setup.batching
         # For a trainer that truncates nothing, the longest sample is the limit.

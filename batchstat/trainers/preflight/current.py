@@ -34,11 +34,9 @@ class CurrentSetup(CurrentTraining):
 def training_of_setup(
     setup: TrainingSetup, lengths: object, settings: Mapping[str, Any]
 ) -> CurrentSetup:
-    """Return what a trainer's configuration trains on.
-
-    Raises:
-        OptionError: lengths without their corpus, or settings that contradict each other.
-        InputError: a corpus that cannot be read, or of which the trainer keeps no sample.
+    """Return what a trainer's configuration trains on. Raises OptionError: lengths without their
+    corpus, or settings that contradict each other; InputError: a corpus that cannot be read, or of
+    which the trainer keeps no sample.
     """
     if lengths is None:
         lengths = count(**profile_keywords(setup))
@@ -52,11 +50,8 @@ def training_of_setup(
 
 def training_of(trainer: Trainer) -> CurrentSetup:
     """Return what a trainer trains on: the samples that it keeps, settings, and a strategy or
-    batches.
-
-    Raises:
-        OptionError: settings that contradict each other.
-        InputError: the trainer keeps no sample.
+    batches. Raises OptionError: settings that contradict each other; InputError: the trainer keeps
+    no sample.
     """
     setup, observed = trainer.setup, trainer.observed
     # No warning for labels of rows, nor for rows that belong together, where it is not known.
@@ -111,11 +106,8 @@ _DECIDED = ("world_size", "gradient_accumulation_steps", "max_length", "overflow
 
 
 def training_of_observed(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
-    """Return what a trainer's object, a loader or a recorded run trains on.
-
-    Raises:
-        OptionError: another value for a setting that the recording decides, or settings that
-            contradict each other.
+    """Return what a trainer's object, a loader or a recorded run trains on. Raises OptionError:
+    another value for a setting that the recording decides, or settings that contradict each other.
     """
     setup, profile = observed.setup, observed.profile
     if settings:
@@ -133,10 +125,8 @@ def training_of_observed(observed: Observed, settings: Mapping[str, Any]) -> Cur
 
 
 def observe_folder(folder: Path) -> Observed:
-    """Return what the run trained on that was recorded in a folder.
-
-    Raises:
-        InputError: a folder without a recording, or a recording that cannot be described.
+    """Return what the run trained on that was recorded in a folder. Raises InputError: a folder
+    without a recording, or a recording that cannot be described.
     """
     observed = observe_recording(read_recording(folder))
     # Its samples are in no file: reports show the name of the folder in place of one.

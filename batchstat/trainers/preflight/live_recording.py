@@ -4,7 +4,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +55,15 @@ class LiveRecording:
         steps: int | None,
         show: Callable[[Preflight], None],
     ) -> None:
-        """Keep the arguments of `live_recording`."""
         self._output, self._is_dry, self._steps, self._show = output, dry_run, steps, show
         self.run: Run | None = None
         self._recorder: Recorder | None = None  # stays when it is closed
         self._patches = Patches()  # what the recorder has replaced
         self._steps_before = 0  # in the epochs that have ended
 
-    def __reduce__(self) -> tuple[Any, tuple[()]]:
-        """Make another with the same arguments, as for a process that a trainer spawns."""
-        arguments = (self._output, self._is_dry, self._steps, self._show)
-        return partial(live_recording, *arguments), ()
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As for a process that a trainer spawns.
+        return live_recording, (self._output, self._is_dry, self._steps, self._show)
 
     @arguments_named()
     def __enter__(self) -> Run:
@@ -118,7 +115,7 @@ class LiveRecording:
         return is_planned
 
     def __getattr__(self, name: str) -> Any:
-        """Raise AttributeError: a trainer asks for an event of its class of callbacks."""
+        # A trainer asks for an event of its class of callbacks.
         raise AttributeError(f"{name}: import the trainer's library before batchstat.record()")
 
     def _close(self, recorder: Recorder) -> None:

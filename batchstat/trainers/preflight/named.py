@@ -26,11 +26,8 @@ def read_current(
     ignore_keys: Sequence[str] = (),
 ) -> "Row | TrainingSetup | Observed":
     """Read a current setup where it is a file or a folder: a trainer's configuration, or a
-    recording. Return others as they are.
-
-    Raises:
-        OptionError: an invalid configuration.
-        InputError: a configuration or a recording that cannot be read.
+    recording. Return others as they are. Raises OptionError: an invalid configuration; InputError:
+    a configuration or a recording that cannot be read.
     """
     if isinstance(current, Path):
         current = str(current)
@@ -54,15 +51,11 @@ def trained_today(
     settings: Mapping[str, Any],
     ignore_keys: Sequence[str] = (),
 ) -> CurrentTraining:
-    """Return what is trained today: samples, settings, and a strategy or batches.
-
-    A trainer may leave out samples of the corpus, truncate others, and decide settings.
-
-    Raises:
-        OptionError: no samples; lengths beside a recording, or without their corpus beside a
-            configuration; an invalid configuration or setting.
-        InputError: a configuration, corpus or recording that cannot be read, or a trainer that
-            keeps no sample.
+    """Return what is trained today: samples, settings, and a strategy or batches. A trainer may
+    leave out samples of the corpus, truncate others, and decide settings. Raises OptionError: no
+    samples, lengths beside a recording, or without their corpus beside a configuration, an invalid
+    configuration or setting; InputError: a configuration, corpus or recording that cannot be read,
+    or a trainer that keeps no sample.
     """
     if isinstance(current, CurrentTraining):
         return current

@@ -42,10 +42,8 @@ from batchstat.words import counted, short
 def observe(
     target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
 ) -> Observed:
-    """Return what an object trains on, without training.
-
-    Raises:
-        InputError: another object, no batch, or a version of a library that is too old.
+    """Return what an object trains on, without training. Raises InputError: another object, no
+    batch, or a version of a library that is too old.
     """
     # Attributes that any Trainer of transformers has: the library need not be imported for that.
     names = ("args", "train_dataset", "data_collator", "get_train_dataloader")

@@ -25,11 +25,8 @@ from batchstat.words import counted
 
 
 def observe_recording(recording: Recording) -> Observed:
-    """Return what a recorded command trained on in its first epoch.
-
-    Raises:
-        InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
-            described.
+    """Return what a recorded command trained on in its first epoch. Raises InputError: nothing was
+    recorded, ranks whose steps differ, or batches that cannot be described.
     """
     batches = batches_of(recording)
     first = recording.ranks[0]

@@ -46,10 +46,8 @@ class _Batch:
 
 def prove(setup: CurrentSetup, folder: Path) -> Proof:
     """Compare the batches that a setup plans with those of a recorded run. If they differ, look for
-    the reason: try other settings, and the keys of the run that differ.
-
-    Raises:
-        InputError: no recording, or one that cannot be described.
+    the reason: try other settings, and the keys of the run that differ. Raises InputError: no
+    recording, or one that cannot be described.
     """
     recorded = _batches(_planned(training_of_observed(observe_folder(folder), {})))
     proof = _compare(folder, _batches(_planned(setup)), recorded)

@@ -36,12 +36,10 @@ class Preflight:
         samples: what it keeps of it.
         simulation: an epoch of it.
         changes: what would help.
-        num_examples: rows that the trainer packs, before any is repeated: what it logs as the
-            number of examples; None where it packs none, or logs samples.
+        num_examples: packed rows that the trainer logs as examples; None where it logs samples.
         observed: the trainer's object or the loader; None for a configuration in a file.
         proof: what it has in common with a recorded run; None where none was named.
-        saved: what the best change saves in time, by that of the recorded run itself; None where
-            that cannot be told, or nothing was recorded.
+        saved: what the best change saves by the recorded run's own times; None if unknown.
         noted: findings of whoever counted the corpus.
         ignored: ids of findings that the report leaves out.
     """

@@ -94,10 +94,8 @@ def has_even_batches(config: TrainingArguments) -> bool:
 
 
 def sampling_strategy(config: TrainingArguments) -> str:
-    """Return how the Trainer orders samples: RANDOM, SEQUENTIAL or GROUPED.
-
-    Raises:
-        OptionError: a sampling that is not modelled, or that another key contradicts.
+    """Return how the Trainer orders samples: RANDOM, SEQUENTIAL or GROUPED. Raises OptionError: a
+    sampling that is not modelled, or that another key contradicts.
     """
     _check_accelerator(config)
     if config.parallelism_config:

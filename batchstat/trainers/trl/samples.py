@@ -46,10 +46,8 @@ def _masks(config: SftConfig) -> tuple[str, ...]:
 
 
 def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
-    """Return columns that make TRL treat samples differently than they are read here.
-
-    Returns:
-        What TRL does with each such column, and the remedy, by the name of the column.
+    """Return columns that make TRL treat samples differently than they are read here, by their
+    names: what TRL does with each, and the remedy.
     """
     refused = dict.fromkeys(("image", "images"), "TRL takes it for images: remove or rename it")
     if config.padding_free and not config.packing:
@@ -83,10 +81,8 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
 
 def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamples:
     """Return the samples that TRL batches: without empty ones, truncated, without those that have
-    no trained token left, and shuffled.
-
-    Raises:
-        InputError: TRL stops at this corpus, or no sample is left.
+    no trained token left, and shuffled. Raises InputError: TRL stops at this corpus, or no sample
+    is left.
     """
     if config.assistant_only_loss:
         _check_answers(profile)

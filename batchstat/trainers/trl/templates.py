@@ -22,14 +22,9 @@ _REMEDY = (
 
 
 def answers_template(source: str) -> Path | None:
-    """Return the file of the chat template that TRL uses in place of a template that does not mark
-    assistants' answers.
-
-    Returns:
-        The file, in the TRL that is installed; None if the template has marks: TRL then keeps it.
-
-    Raises:
-        InputError: TRL stops at this template, or is not installed.
+    """Return the file, in the TRL that is installed, of the chat template that TRL uses in place of
+    one that does not mark assistants' answers; None for one with marks, which TRL keeps. Raises
+    InputError: TRL stops at this template, or is not installed.
     """
     if _MARKS.search(source):
         return None
