@@ -221,16 +221,13 @@ class _Reader:
             file = weights_file(typed)  # `weights=FILE.json`
             return typed.replace(file, self._from_working_folder(file), 1) if file else typed
         # These take a name or a path. A name stays as it is.
-        is_path = (
-            (
-                key == "current"
-                and not names_strategy(typed)
-                and (is_current_file(typed) or self._is_there(typed))
-            )
-            or (key in ("tokenizer", "base") and self._is_there(typed))
-            # The name of a known model is not taken for a folder that has the same name.
-            or (key == "model" and not _is_known_model(typed) and self._is_there(typed))
-        )
+        is_path = key in ("tokenizer", "base") and self._is_there(typed)
+        if key == "current" and not names_strategy(typed):
+            is_path = is_current_file(typed) or self._is_there(typed)
+        elif key == "model":  # a known one is not taken for a folder that has the same name
+            from batchstat.calibration.known_models import known_shape
+
+            is_path = known_shape(typed) is None and self._is_there(typed)
         return self._from_working_folder(typed) if is_path else typed
 
     def _is_there(self, path: str) -> bool:
@@ -247,12 +244,6 @@ class _Reader:
             return Path(os.path.relpath(self.folder / path)).as_posix()
         except ValueError:  # on another drive
             return (self.folder / path).as_posix()
-
-
-def _is_known_model(name: str) -> bool:
-    from batchstat.calibration.known_models import known_shape
-
-    return known_shape(name) is not None
 
 
 def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]:

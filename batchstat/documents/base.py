@@ -25,7 +25,6 @@ class Document:
     """A JSON object, filled from several records; it has no instances."""
 
     def __init_subclass__(cls) -> None:
-        """Declare the fields."""
         dataclass(init=False, repr=False, eq=False)(cls)
 
     @classmethod
@@ -54,7 +53,6 @@ class File(Document):
     )
 
     def __init_subclass__(cls, number: str = "") -> None:
-        """Declare the fields, and the number of the schema."""
         super().__init_subclass__()
         cls.number = number
 

@@ -11,8 +11,6 @@ from batchstat.parameters import described
 from batchstat.records import Record, allowed, among, told
 
 _Number = Annotated[int | float, allowed(type="number")]
-
-
 _Status = Annotated[str, among(("pass", "warn", "fail", "error"))]
 
 

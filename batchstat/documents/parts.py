@@ -2,7 +2,7 @@
 
 import operator
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from inspect import cleandoc
@@ -111,15 +111,8 @@ class Sources(tuple[Any, ...]):
         return self if source == SAME else MISSING
 
 
-def parts(annotation: Any) -> Part:
+def _parts(annotation: Any) -> Part:
     """Return the part that a type describes, with the parts below it."""
-    # mypy does not take a dataclass for hashable, as the argument of a cached function must be.
-    return _cached_parts(annotation)
-
-
-@cache
-def _cached_parts(annotation: Any) -> Part:
-    """Do what `parts` does: by the form of the annotation, then by its class."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         # The metadata are `Allowed`s: pairs of a keyword of a JSON Schema and its value.
@@ -141,6 +134,9 @@ def _cached_parts(annotation: Any) -> Part:
         text = documented.partition("\n\nExample:")[0]
         return Part("object", text=text, keys=_parts_by_key(annotation))
     return Part(_TYPES.get(annotation))
+
+
+parts: Callable[[Any], Part] = cache(_parts)  # mypy does not take a dataclass for hashable
 
 
 def _field_parts(record: Any) -> Iterator[tuple[str, Part]]:

@@ -69,6 +69,8 @@ def _shared_flags(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
     settings = non_defaults(basis, Settings)
+    keys = {} if model is None else non_defaults(model, CostModel)
+    shape = [f"{key}={str(value).lower()}" for key, value in keys.items()]
     # As a flag, the batch size would replace those of frameworks: left out where implied.
     size_by_budget = max(1, basis.tokens_per_batch // basis.widest)
     is_stated_elsewhere = basis.given_batch_size is None or current.sets("batch_size")
@@ -77,17 +79,12 @@ def _shared_flags(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
     return {
         "current": current.spec,
         **settings,
-        "model": None if model is None else _shape(model),
+        "model": None if model is None else ",".join(shape),
         # FILE is for the reader to replace: a calibration that was not read from a file has none.
         "calibration": None if device is None else device.file or "FILE",
         "cost_per_hour": None if device is None else device.cost_per_hour,
         "subsample": nearby.share,
     }
-
-
-def _shape(model: CostModel) -> str:
-    shape = non_defaults(model, CostModel)
-    return ",".join(f"{name}={str(value).lower()}" for name, value in shape.items())
 
 
 def _notes(comparison: Comparison, nearby: Nearby) -> Iterator[str]:

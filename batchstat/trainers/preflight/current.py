@@ -64,6 +64,11 @@ def training_of(trainer: Trainer) -> CurrentSetup:
         # The batches that were seen, instead of those that a strategy would make.
         row = (observed.kind, observed.batches)
     warnings = _setup_warnings(trainer, samples) if observed is None else observed.warnings
+    strategies: tuple[StrategySpec, ...] | None = None
+    if observed is not None and observed.no_advice:
+        strategies = ()
+    elif observed is not None and observed.is_stream:  # without a sampler, only widths can change
+        strategies = () if observed.unpadded is None else (observed.unpadded,)
     return CurrentSetup(
         lengths=samples.profile,
         samples=samples,
@@ -71,19 +76,9 @@ def training_of(trainer: Trainer) -> CurrentSetup:
         row=row,
         trainer=trainer,
         warnings=tuple(warnings),
-        strategies=None if observed is None else _strategies(observed),
+        strategies=strategies,
         takes_sampler=observed is None or observed.profile.is_indexed,
     )
-
-
-def _strategies(observed: Observed) -> tuple[StrategySpec, ...] | None:
-    """Return the strategies that batches can be compared with; None for any."""
-    if observed.no_advice:
-        return ()
-    # A stream has no sampler: only the width of its rows can change.
-    if observed.is_stream:
-        return () if observed.unpadded is None else (observed.unpadded,)
-    return None
 
 
 def _setup_warnings(trainer: Trainer, samples: TrainedSamples) -> Iterator[Finding]:

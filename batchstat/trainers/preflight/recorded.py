@@ -124,15 +124,9 @@ def begin_run(
 ) -> Orders:
     """Prepare the folder of a run with its facts, and return the orders for its processes."""
     most_steps = 0 if steps is None else whole_number("steps", steps)
-    facts = {
-        "command": hidden_in(words),
-        "python": "".join(python),
-        "dry_run": dry_run,
-        "steps": most_steps,
-        "no_weights": no_weights,
-    }
+    facts = {"command": hidden_in(words), "python": "".join(python)}
+    facts |= {"dry_run": dry_run, "steps": most_steps, "no_weights": no_weights}
     prepare(folder, facts)
     where = str(folder.path.resolve())  # absolute, since a script may change its current folder
-    # Folder, id of the run, key, steps, dry run, no weights. The random bytes are the key: it makes
-    # the digests of samples.
-    return Orders(where, folder.run_id, secrets.token_bytes(16), most_steps, dry_run, no_weights)
+    key = secrets.token_bytes(16)  # of the digests of samples
+    return Orders(where, folder.run_id, key, most_steps, dry_run, no_weights)
