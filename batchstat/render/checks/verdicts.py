@@ -134,10 +134,8 @@ def _sentence(outcome: Outcome) -> str:
     over = int(outcome.over) if limit.kind == "count" else outcome.over
     # With as many digits as it takes to see that it is not 0.
     excess, _ = shown_apart(over, 0, limit.kind, difference=True)
-    # The limit is on the change since a base (`before`), and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
-        # Two numbers are shown with as many digits as it takes to tell them apart.
         before, value = shown_apart(outcome.before, outcome.value, limit.kind)
         verb = "rose" if limit.bound == "max-increase" else "fell"
         _, allowed_change = _change_and_allowed(outcome)
@@ -157,7 +155,6 @@ def _remedy(outcome: Outcome) -> str:
         if not limit.path.startswith("strategy."):
             return f"none but the corpus: if that {kept_limit}"
         return f"nothing that compare finds keeps it: if the corpus {kept_limit}"
-    # The value with the change, with as many digits as it takes to tell it from the limit.
     value, _ = shown_apart(remedy.value, limit.threshold, limit.kind)
     text = f"{printable(remedy.change)} gives {value}"
     if remedy.costs:
@@ -188,7 +185,6 @@ def _value_cells(outcome: Outcome) -> tuple[str, str]:
         value, _ = shown_apart(outcome.value, outcome.before, limit.kind)
         _, allowed_change = _change_and_allowed(outcome)
         return value, f"{sign}{allowed_change}"
-    # Both with as many digits as it takes to tell them apart, such as 40.004% and 40.000%.
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
 

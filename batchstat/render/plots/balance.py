@@ -30,7 +30,6 @@ _WIDE = 8  # a log axis shows factors of which the largest is more than this
 def balance_plots(report: BalanceReport) -> dict[str, Picture]:
     """Return the plots `balance` and `coverage`."""
     largest_first = by_size(report)  # indices of the classes, the largest class first
-    # By y on the y axis: the index of the class that is shown there.
     rows_shown = style.row_places(len(largest_first))
     class_at = {y: largest_first[row] for y, row in rows_shown.items()}
     height = 1.75 + 0.3 * (max(class_at) + 1)  # in inches: title and axis, and each row
@@ -46,7 +45,6 @@ def _seen(each: ClassDraw) -> float:
 
 def _merged_dots(report: BalanceReport) -> dict[int, list[str]]:
     """Merge samplers that draw every class equally often: their dots would cover each other."""
-    # By the number of draws of each class: the index of the first sampler with these.
     first_with: dict[tuple[int, ...], int] = {}
     names_of: dict[int, list[str]] = {}
     for i, row in enumerate(report.samplers):
@@ -63,7 +61,6 @@ def _title(report: BalanceReport) -> str:
         return "How often each sample is seen per epoch, by class"
     largest = max(row.classes, key=lambda each: each.before)
     smallest = min(row.classes, key=lambda each: each.before)
-    # Of the smallest, then of the largest class: its name, and how often each sample is seen.
     ends = [f"{class_name(c.label, 24)} {style.times(_seen(c))}" for c in (smallest, largest)]
     return f"{one_line(row.spec, 32)} balances the classes: {ends[0]} per epoch, {ends[1]}"
 
@@ -101,7 +98,6 @@ def _balance(figure: Figure, report: BalanceReport, class_at: dict[float, int]) 
     style.row_axis(axes, labels)
     # Where classes are left out, the row `style.LARGEST` is free for a note on them.
     if hidden := len(classes) - len(class_at):
-        # x from 0 to 1 across the chart, y by places.
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontstyle": "italic"}
         style.note(axes, 0.01, style.LARGEST, f"{hidden:,} more classes", **look)
     axes.set_xlabel("times that each sample is seen per epoch, on average")
@@ -167,7 +163,6 @@ def _coverage_title(report: BalanceReport) -> str:
     share = percent(slowest.coverage_after)
     verb = "shows" if report.epochs == 1 else "show"
     text = f"{epochs} of {one_line(slowest.spec, 32)} {verb} {share} of the corpus"
-    # The recommended sampler is named too, to compare with.
     recommended = report.recommended
     if recommended is None or recommended is slowest:
         return text
@@ -180,7 +175,6 @@ def _merged_lines(report: BalanceReport) -> dict[int, list[str]]:
     coverages = np.array([_coverages(row) for row in report.samplers])  # (n_samplers, n_epochs)
     for i, row in enumerate(report.samplers):
         near = [j for j in names_of if abs(coverages[i] - coverages[j]).max() < _SAME_LINE]
-        # A sampler without an earlier line near its own starts a new one.
         names_of.setdefault(near[0] if near else i, []).append(one_line(row.spec, 28))
     return names_of
 
@@ -191,13 +185,11 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
     style.titled(figure, _coverage_title(report), facts)
     axes = figure.subplots()
     names_of = _merged_lines(report)  # by the index of a sampler
-    # Labels of at most 30 characters a line, and their heights as shares of the y axis.
     texts = [
         textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in names_of.values()
     ]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
     coverages = [_coverages(report.samplers[sampler]) for sampler in names_of]
-    # Each label belongs at the end of its line, and is moved where another would cover it.
     label_ys = without_overlaps([coverage[-1] for coverage in coverages], heights)
     for sampler, coverage, text, label_y in zip(names_of, coverages, texts, label_ys, strict=True):
         colour = style.SERIES[sampler % len(style.SERIES)]

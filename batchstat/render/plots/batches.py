@@ -88,7 +88,6 @@ def draw_batches(
     rows_wanted = float(np.clip(_USUAL_BATCHES * rows_per_batch[0], _FEWEST_ROWS, _MOST_ROWS))
     # Where batches are large: at least 6 of the current setup, and 3 of every strategy.
     rows_wanted = max(rows_wanted, 6 * rows_per_batch[0], 3 * max(rows_per_batch))
-    # No more rows than the longest plan has.
     rows_shown = int(max(1, min(rows_wanted, max(rows_of_plans))))
     tallest = 1  # tokens of the widest row in any panel
     for axes, (panel_title, plan) in zip(all_axes, panels, strict=True):
@@ -125,7 +124,6 @@ def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
     for batch, width in enumerate(plan.widths.tolist()):
         if left >= rows_shown:  # the panel is full
             break
-        # The batch's rows are those from `first` to before `end`, counted over the whole plan.
         first, end = plan.batch_offsets[batch : batch + 2].tolist()
         edges += [left + column for column in range(end - first + 1)]
         real_heights += [*real_per_row[first:end].tolist(), 0]

@@ -41,7 +41,6 @@ def _title(report: BucketReport) -> str:
     words += f" {percent(chosen.padding_ratio)}"
     if len(chosen.edges) == 1:
         return words
-    # The padding of one bucket for all samples, whose edge is the last one.
     single_bucket = 1 - report.lengths.sum / (chosen.edges[-1] * report.lengths.count)
     return f"{words}, one bucket {percent(single_bucket)}"
 
@@ -103,7 +102,6 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
     """Draw the padding or cost by the number of buckets: dots if optimal, grey for other rules."""
     is_linear = report.cost == "linear"  # a cost of tokens, which is shown as padding
     highest = 0.01  # an axis needs a height where nothing is padded, too
-    # `found` has, for each rule that finds edges, its edges for each number of buckets.
     for rule, results in report.found.items():
         is_optimal = rule == "optimal"
         values = [result.padding_ratio if is_linear else result.cost for result in results]
@@ -119,7 +117,6 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
             label=rule,
             clip_on=False,
         )
-    # A line at the number of buckets that was asked for.
     axes.axvline(report.wanted, color=style.INK, linewidth=0.8, zorder=0)
     if is_linear:
         style.percent_axis(axes.yaxis)

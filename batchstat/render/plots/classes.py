@@ -34,7 +34,6 @@ def class_plots(profile: Profile) -> dict[str, Picture]:
     """Return the plot `lengths_by_class`; none for a corpus without labels."""
     if profile.labels is None:
         return {}
-    # The class by its place on the y axis, the largest first, as `row_places` expects.
     places = style.row_places(len(profile.classes))
     class_at = {place: profile.classes[i] for place, i in places.items()}
     height = 1.65 + 0.3 * (max(class_at) + 1)
@@ -43,7 +42,6 @@ def class_plots(profile: Profile) -> dict[str, Picture]:
 
 def _title(profile: Profile) -> str:
     """Return the title: how unequal the sizes of the classes are, and their mean lengths."""
-    # Without the samples that have no label.
     classes = [each for each in profile.classes if each.label is not None]
     if len(classes) < 2:
         return "One class" if classes else "No sample has a class"

@@ -22,10 +22,8 @@ _LABEL_WIDTH = 40  # characters of a line of the name of a strategy
 def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     """Return the plots of a comparison, strategies with the most compute first."""
     rows = sorted(comparison.strategies, key=lambda row: -row.counts.compute)
-    # The most lines that a label has beyond its first.
     extra_lines = max(_wrapped(row.label).count("\n") for row in rows)
-    # In inches: a long label takes several lines.
-    height = 1.7 + len(rows) * (0.4 + 0.13 * extra_lines)
+    height = 1.7 + len(rows) * (0.4 + 0.13 * extra_lines)  # in inches
     return {
         "padding": Picture(lambda figure: _padding(figure, comparison, rows), height),
         "batches": batches_picture(comparison),
@@ -67,7 +65,6 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     for place, row in enumerate(rows):
         _bar(axes, place, row, axis_end, strong=row in (comparison.current, comparison.best))
         _write_beside_bar(axes, place, row, comparison)
-    # The band, if any row fits the budget.
     if comparison.changes.best is not None:
         place = rows.index(comparison.changes.best)
         # From -1 to 2 of its width: also behind the names and the numbers beside it.
@@ -142,7 +139,6 @@ def _write_beside_bar(axes: Axes, place: int, row: StrategyResult, comparison: C
     up = 5 if notes else 0  # points by which the name makes room for notes below it
     style.beside_row(axes, place, name, (-6, up), fontsize=font_size, **look)
     if notes:
-        # Further down where the name has several lines.
         down, colour = -6 - 5.5 * name.count("\n"), style.BLUE if is_best else style.GREY
         text = ", ".join(notes)
         style.beside_row(axes, place, text, (-6, down), ha="right", fontsize=7.5, color=colour)
@@ -157,7 +153,6 @@ def _write_beside_bar(axes: Axes, place: int, row: StrategyResult, comparison: C
 def _wrapped(spec: str) -> str:
     """Return a strategy in lines of `_LABEL_WIDTH`, broken between its parameters."""
     lines = [""]
-    # Parts end with a colon or a comma: "bucketed:", "read_ahead=5000,", and so on.
     for part in re.split(r"(?<=[:,])", one_line(spec, 160)):
         if len(lines[-1]) + len(part) > _LABEL_WIDTH and lines[-1]:
             lines.append("")

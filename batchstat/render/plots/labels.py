@@ -138,7 +138,6 @@ def without_overlaps(places: Sequence[float], heights: Sequence[float]) -> list[
     """Return the y of the middle of each label that belongs at one of `places` of a y axis, so that
     none overlaps: from the highest down, each is moved down as far as the one above it needs.
     """
-    # The upper limit of a label is the lower edge of the label above it.
     middles, upper_limit = list(places), float("inf")
     for i in sorted(range(len(places)), key=lambda i: -places[i]):
         middles[i] = min(places[i], upper_limit - heights[i] / 2)

@@ -73,7 +73,6 @@ def _title(profile: Profile) -> str:
     stats = profile.stats
     if stats.min == stats.max:
         return f"Every sample has {counted(stats.max, 'token')}"
-    # Percentiles are in thousandths: 500 is the median.
     words = f"Half of the samples have at most {counted(stats.percentile(500), 'token')}"
     suggested = _shown_max_length(profile)
     samples, _ = stats.above(suggested)  # how many are longer, and their tokens
@@ -144,7 +143,6 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
     """Write the share that each `max_length` truncates, and mark the suggested one."""
     suggested = _shown_max_length(profile)
     x_of = {each: float(position(each.max_length)) for each in profile.truncation}
-    # Only candidates within the axis are written.
     low, high = axes.get_xlim()
     candidates = [each for each, x in x_of.items() if low <= x <= high]
     # The suggested one first: `which_have_room` keeps it, and others only where they have room.
@@ -166,7 +164,6 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
 
 def _mark_suggested(axes: Axes, max_length: int, x: float, word: str) -> None:
     """Draw a line at the suggested `max_length`, or at the `word` that it is instead."""
-    # x in tokens, y from 0 at the bottom to 1 at the top.
     x_in_data = axes.get_xaxis_transform()
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.6, "zorder": 0.5}
     axes.plot([x, x], [0, 0.93], transform=x_in_data, label=f"{word} max_length", **look)

@@ -29,7 +29,6 @@ def rank_plots(comparison: Comparison) -> dict[str, Picture]:
 
 def _ranks(figure: Figure, comparison: Comparison) -> None:
     """Draw the slowest and the mean rank in each step: between them is what ranks wait."""
-    # A chart for each of these; the current setup may be the best.
     current, best = comparison.current, comparison.best
     rows = [current] if best is current else [current, best]
     first, *second = (f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows)

@@ -105,8 +105,7 @@ class Picture:
 def titled(figure: Figure, title: str, subtitle: str) -> None:
     """Write the result as `title` at the top left, `subtitle` below it in grey, both wrapped."""
     width, height = figure.get_size_inches()
-    # Distance from the upper edge to the next of the two texts, in inches.
-    top = 0.09
+    top = 0.09  # from the upper edge to the next of the two texts, in inches
     for text, size, weight, colour in (
         (title, _TITLE_SIZE, "bold", INK),
         (subtitle, _SUBTITLE_SIZE, "normal", GREY),
@@ -117,14 +116,12 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
         characters_per_line = int((width - 0.2) * 72 / size / character_width)
         wrapped = textwrap.fill(text, characters_per_line)
         figure.text(
-            # x and y as shares of the figure, and the text.
             *(0.1 / width, 1 - top / height, wrapped),
             va="top",
             fontsize=size,
             fontweight=weight,
             color=colour,
         ).set_in_layout(False)
-        # The height of its lines, and a gap.
         top += (wrapped.count("\n") + 1) * size * _LINE + 0.04
     # The layout ignores texts: left, bottom, width and height keep the charts below them.
     figure.set_layout_engine("constrained", rect=(0.005, 0, 0.99, 1 - (top + 0.06) / height))

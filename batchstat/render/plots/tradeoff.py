@@ -47,7 +47,6 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     current, best = comparison.current, comparison.best
     # The labels of the best and of the current row come first, so they choose their places first.
     rows = sorted(comparison.strategies, key=lambda row: (row is not best, row is not current))
-    # 1 is the current setup, 0.5 half of its compute.
     relative_compute = [1 / comparison.speed_up(row) for row in rows]
     lowest = min(relative_compute)
     # The largest below outliers, which are drawn as triangles.
@@ -103,7 +102,6 @@ def _merged_dots(
     for dot, text in zip(dots, texts, strict=True):
         near = [(x, y) for x, y in names_at if abs(x - dot[0]) < across and abs(y - dot[1]) < up]
         names_at.setdefault(near[0] if near else dot, []).append(text)
-    # Each label is broken into lines of at most 44 characters.
     return list(names_at), [
         textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in names_at.values()
     ]
@@ -147,7 +145,6 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
         # A single batch has no length homogeneity.
         if point.grouping.length_homogeneity is not None
     }
-    # Of each panel: title, colour, x and y of its points.
     panels = [("padding", style.ORANGE, read_aheads, padding)]
     if homogeneity:
         panels.append((HOMOGENEITY, style.BLUE, list(homogeneity), list(homogeneity.values())))

@@ -50,8 +50,7 @@ def sampler_table(report: BalanceReport) -> Fitting:
         class_headings = ["largest class", "smallest class"]
     legend = []
     if recommended is not None:
-        # All samplers that balance the classes are expensive, so the cheapest of them is chosen.
-        # Where `none` has no batch to compare with, the compute is None: no sampler is expensive.
+        # None, where the sampler `none` has no batch to compare with: no sampler is expensive.
         is_expensive = (recommended.relative_compute or 0) > MOST_COMPUTE
         why = f"the most seen for at most {MOST_COMPUTE}x the compute"
         why = "the least compute of those that balance the classes" if is_expensive else why

@@ -96,8 +96,7 @@ def bucket_table(report: BucketReport) -> Table:
     previous_edge = 0
     for bucket in report.buckets:
         rows.add_row(
-            # The lengths above the previous edge, up to this one, such as 65-128. `min` keeps the
-            # first of them from exceeding the last.
+            # Such as 65-128; `min` keeps the first of these lengths from exceeding the last.
             span(min(previous_edge + 1, bucket.edge), bucket.edge),
             *with_share(bucket.samples, all_samples),
             f"{bucket.batch_size:,}",
@@ -149,9 +148,7 @@ def _rules(report: BucketReport) -> Table:
     """Return the table of what each rule gives by number of buckets, the requested one bold."""
     rows = table("buckets", *RULES)
     for number in sorted({*NUMBERS, report.wanted}):
-        # The edges of each rule; None where it has none for this number of buckets.
         results = [report.of(rule, number) for rule in RULES]
-        # For a number of buckets at which no rule has edges, there is no row.
         if any(edges is not None for edges in results):
             style = "bold" if number == report.wanted else ""
             cells = [f"{number}", *(_shown(edges, report) for edges in results)]

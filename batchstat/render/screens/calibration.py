@@ -31,7 +31,6 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
     if calibration.time is not None:
         parts.append(Line("time", _time(calibration.time)))
     if (fit := calibration.memory) is not None:
-        # The formula that was fitted to the memory of batches, with how far it is off.
         formula = f"{gib(fit.fixed)} + {fit.per_token / 1024:,.1f} KiB per token"
         formula += f" + {fit.per_pair:.3g} bytes per pair" if fit.per_pair else ""
         error = "an estimate"
@@ -101,7 +100,6 @@ def _range(calibration: Calibration) -> Iterator[Line]:
 
 def _fitting(calibration: Calibration) -> str:
     """Return which batches fit into memory; empty where memory is not known or has no limit."""
-    # A sentence, if the weights and the optimizer alone exceed the memory.
     if (excess := fixed_excess(calibration)) is not None:
         return excess
     # An estimate measures no batch, so it has no widest row.

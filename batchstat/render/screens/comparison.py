@@ -117,7 +117,6 @@ def strategy_columns(
     comparison: Comparison,
 ) -> dict[str, Callable[[StrategyResult], str]]:
     """Return the columns that have something to say: by heading, what returns a cell."""
-    # In the sequence of the table.
     columns: dict[str, Callable[[StrategyResult], str]] = {}
     columns["padding"] = lambda row: percent(row.counts.padding_ratio)
     # Numbers that are an estimate from a part of the corpus have intervals.

@@ -38,14 +38,12 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
             numbers = stats.p5, stats.p95, stats.spread, stats.shortest_tenth, stats.longest_tenth
             rows.add(Text(row.label), *map(decimal, numbers))
     yield from (Text(), Caption("weight", words), rows)
-    # Only where samples have classes.
     if comparison.current.counts.sample_coverage.mixing is not None:
         yield from (Text(), _class_weights(comparison))
 
 
 def _trained_per_step(comparison: Comparison) -> Rows:
     """Return the table of trained tokens per step and rank, of untrained samples if any."""
-    # Of each row whose trained tokens are known: its label, and their counts.
     known = [(row.label, row.trained) for row in comparison.strategies if row.trained is not None]
     has_untrained = any(trained.untrained_samples for _, trained in known)
     return Rows.of(
@@ -159,7 +157,6 @@ def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
         yield Line("sorting", _sorting(comparison.sweep))
     # Where nothing is to change, the learning rate stays, too.
     if comparison.best is not comparison.current:
-        # A step of the best strategy has more or fewer samples than one of the current setup.
         hint = learning_rate_hint(comparison.current.counts, comparison.best.counts)
         yield Line(
             "rate",

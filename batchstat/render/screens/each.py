@@ -16,7 +16,6 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
     """Return what `compare --each` prints: the best by corpus, and which would gain most."""
     currents = {comparison.current.label for _, _, comparison in rows}
     speed_ups = [comparison.speed_up(comparison.best) for _, _, comparison in rows]
-    # Of the corpus that would gain the most.
     name, folder, comparison = rows[speed_ups.index(max(speed_ups))]
     gain = f"{max(speed_ups):.2f}x with {comparison.best.label}"
     return Group(

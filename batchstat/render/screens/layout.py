@@ -35,7 +35,6 @@ class Line:
     kind: ClassVar[str] = "line"  # tells a page's template how to show it
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Print the word, and the text beside it: rich calls this where the line is printed."""
         grid = Table.grid(padding=(0, 1, 0, 0))
         grid.add_column(width=8, no_wrap=True)
         grid.add_column(overflow="fold")
@@ -57,7 +56,6 @@ class Pasted:
     kind: ClassVar[str] = "pasted"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Print the word and the line: rich calls this where it is printed."""
         text = Text(f"{self.word:<9}", style="bold", no_wrap=True, overflow="ignore")
         yield text.append(printable(self.line), "not bold")
 
@@ -66,7 +64,6 @@ class Rows:
     """A table of named rows; columns that do not fit follow below, with the names repeated."""
 
     def __init__(self, *columns: str, note: str = "") -> None:
-        """Start a table; the first column has the names, and a note stands below."""
         self.columns = columns
         self.note = note
         self.rows: list[tuple[Text, ...]] = []
@@ -144,12 +141,11 @@ _IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^", "✗": "x"})
 
 
 class Fitting:
-    """A table in the widest of several forms that fits the terminal. Each form is tried as it is,
-    then with the last word of each heading on a line of its own.
+    """A table in the first form that fits the terminal: each is tried as it is, then with the last
+    word of each heading on a line of its own.
     """
 
     def __init__(self, *forms: Rows) -> None:
-        """Show the first of `forms` that fits."""
         self.forms = forms
         self.columns = forms[0].columns
 
