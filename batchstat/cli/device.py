@@ -42,7 +42,5 @@ def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device |
     from batchstat.simulation.device import as_device
     from batchstat.trainers.preflight.preflight import device_of
 
-    # A trainer's configuration also says the model and the dtype: `device_of` refuses a calibration
-    # of others.
     read = as_device if inputs.setup is None else partial(device_of, inputs.setup)
     return read(**device_keywords(inputs), model=model, settings=inputs.settings)

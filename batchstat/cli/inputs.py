@@ -104,8 +104,7 @@ class Inputs(CheckSettings):
         own_keys = self.values.keys() - self.decided_by_setup
         overriding = {key: each for key, each in vars(self.settings).items() if key in own_keys}
         training = trained_today(self.observed or self.setup or self.current, profile, overriding)
-        # Without a corpus, the profile is the one in the results folder, which another tokenizer
-        # may have counted than the one that trains.
+        # The profile in the results folder may have been counted by another tokenizer.
         if self.setup is None or self.corpus or (counter := profile.tokenizer) is None:
             return training
         trains_with = self.setup.corpus.reading.get("tokenizer")
@@ -204,16 +203,12 @@ def read_inputs(
         below, above = {}, {**file_values, **flags}
     setup_values: dict[str, Setting] = {}
     if observed is not None:
-        # It brings its own samples. So settings above it that read a corpus are refused; those
-        # below it stay among the values, but no corpus is read with them.
+        # It brings its own samples: settings above it that read a corpus are refused.
         setup_values = settings_of_recording(observed, overriding=above)
     elif setup is not None:
-        # Which columns a trainer reads depends on the files of the corpus, and these may be named
-        # in a layer above or below.
+        # The corpus, whose columns decide too, may be named in a layer above or below.
         setup_values = settings_of_setup(setup, overriding=above, overridden=below)
     values = {**below, **setup_values, **above}
-    # A flag for one kind of content, such as `--tokens-column`, replaces what the other layers say
-    # of other kinds, such as `text_column`.
     for flag in _REPLACED_BY_FLAG.keys() & flags.keys():
         for key in _REPLACED_BY_FLAG[flag] - flags.keys():
             values.pop(key, None)

@@ -52,10 +52,8 @@ def takes(
 
 
 class _WithOptions:
-    """A command as typer takes it: a function with a parameter for each option.
-
-    typer reads the name, the docstring, the annotations and the signature of a function; so this
-    object has those. It is made of the command and of the fields that declare its options.
+    """A command as typer takes it: a function with a parameter for each option. typer reads the
+    name, the docstring, the annotations and the signature of a function; so this object has those.
     """
 
     def __init__(self, command: Command, declared: "Mapping[str, Field[Any]]") -> None:

@@ -39,8 +39,7 @@ def _try_opening(address: str) -> bool:
         browser = webbrowser.get()
     except webbrowser.Error:
         return False
-    # Text browsers, such as lynx, are a GenericBrowser. They would take over the terminal: such a
-    # browser is opened only if the user's BROWSER names it.
+    # Text browsers, such as lynx, would take over the terminal, unless the user's BROWSER names it.
     if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
         return False
     return browser.open(address)

@@ -86,8 +86,7 @@ def lines_of_remedy(
         return training, ""
     basis = change.row.request.settings
     training = line or line_of_change(inputs, basis, change, all_kept=all_kept) or training
-    # A strategy replaces the trainer's configuration, if there is one, as the current setup: what
-    # only the configuration has set must now be set in the check.
+    # A strategy replaces the trainer's configuration: what only that has set, the check must set.
     settings = {**inputs.decided_by_setup, **changed}
     # A corpus or a value on the command line overrides what the file would set.
     current_values = [inputs.values[key] for key in ("corpus", *settings) if key in inputs.values]

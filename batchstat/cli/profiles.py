@@ -90,9 +90,8 @@ def _open_corpus(inputs: Inputs) -> Corpus:
 
 
 def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":
-    """Return where the counts of splits are stored, so that the next run need not count them: the
-    folder of `--count-cache`; for Dask, whose workers must reach it, the results folder; else the
-    user's cache. None stores them nowhere beyond the run.
+    """Return where the counts of splits are stored: the folder of `--count-cache`; for Dask, whose
+    workers must reach it, the results folder; else the user's cache. None stores them nowhere.
     """
     from batchstat.profiling.cache import CountCache
 
@@ -134,8 +133,8 @@ class FoundProfile:
 
 def find_profile(inputs: Inputs) -> FoundProfile:
     """Return the profile of a command's recording; of its corpus, counted or reused; or else the
-    one in the results folder. Raises InputError, or OptionError for counting where nothing is
-    counted.
+    one in the results folder. Raises InputError, or OptionError for options of counting beside
+    that.
     """
     check_outputs(inputs.options.read(Output))
     # Before the profile is read: if another run replaces it in between, `store` sees that.

@@ -52,8 +52,7 @@ def find_recommendation(
         strategy = StrategySpec.parse(best)
         request = strategy.request(basis)
         settings = {each.name: getattr(basis, each.name) for each in fields(Settings)}
-        # A strategy takes its batch size from the settings, sets its own, or has none. Only the
-        # first one belongs to the settings.
+        # Only a batch size that the strategy takes from the settings belongs to these.
         settings["batch_size"] = request.shared_batch_size
         # A recipe prints its name, which is a strategy's or that of the program that was recorded.
         if not is_run:

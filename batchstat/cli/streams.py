@@ -29,10 +29,8 @@ class KeptOnInterrupt(SystemExit):
 
 
 def console(*, plain: bool = False) -> "Console":
-    """Return rich's console for screens on standard output: as wide as the terminal. In a pipe, its
-    width is the environment variable COLUMNS, or 100.
-
-    A `plain` one is for text that goes to a file: without colours, 100 columns wide.
+    """Return rich's console for screens on standard output: as wide as the terminal; in a pipe as
+    COLUMNS says, else 100. A `plain` one is for a file: without colours, 100 columns wide.
     """
     from rich.console import Console
 
@@ -61,13 +59,10 @@ def show(screen: "RenderableType") -> None:
 
 
 def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> None:
-    """Write the result; a reader that closes the pipe, as `head` does, is not an error.
-
-    A CI runner takes some lines for commands, such as `::error::`. They are escaped, as the text
-    may hold the user's data; not if the text `has_commands` on purpose.
-
-    Raises:
-        InputError: standard output cannot be written.
+    """Write the result; a reader that closes the pipe, as `head` does, is not an error. Lines that
+    a CI runner takes for commands, such as `::error::`, are escaped, as the text may hold the
+    user's data, unless it `has_commands` on purpose. Raises InputError: standard output cannot be
+    written.
     """
     with _standard_output(), suppress(BrokenPipeError):
         try:
@@ -75,8 +70,7 @@ def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> N
             sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
             sys.stdout.flush()
         except OSError:
-            # Python flushes the stream again at exit, and would fail again: standard output now
-            # leads to nowhere.
+            # Python flushes the stream again at exit, and would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise
 

@@ -60,8 +60,7 @@ class _Usage:
 
 
 def _converted(parameter: Any, context: Any, value: Any) -> Any:
-    # typer would first make a schema of pydantic for every option of a command, given or not, which
-    # takes a fourth of a short one.
+    # typer's own makes a schema of pydantic for every option, a fourth of the time of a short run.
     parser = parameter.type_descriptor.parameter_info.parser
     if value is not None and parser is not None:
         value = parser(value)
@@ -99,8 +98,7 @@ class Commands(UserDict[str, Any]):
                 cls=Command,
                 add_help_option=False,
                 rich_help_panel=command.rich_help_panel,
-                # `batchstat run` has a rest argument, the command of the user: flags after its
-                # first word are that command's own.
+                # Flags after the first word of a rest argument, the user's command, are its own.
                 context_settings={
                     "allow_interspersed_args": not getattr(command.callback, "rest_argument", "")
                 },

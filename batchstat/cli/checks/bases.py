@@ -44,7 +44,6 @@ class Bases:
     """What each check of a command is compared with; a revision is counted once for all of them."""
 
     def __init__(self, checks: Sequence[Inputs]) -> None:
-        """Take the settings of all checks of the command."""
         self._checks = checks
         # By revision: each check there, by its name; or why there is none, so as to try that once.
         self._at: dict[str, Mapping[str, Base] | InputError] = {}

@@ -107,8 +107,7 @@ def command(options: Options) -> None:
     if measured.output.suffix != ".json":
         raise OptionError(f"output={measured.output.as_posix()}", "must end in .json")
     check_file(measured.output, _REMEDY)
-    # The measurement may call a function of the user that changes the working folder, as Hydra
-    # does: a relative path would then name another file.
+    # A function of the user that is measured may change the working folder, as Hydra does.
     output = measured.output if is_remote(measured.output) else measured.output.absolute()
     calibration = _estimate(setup, measured) if measured.estimate else _measure(setup, measured)
     text = save_calibration(calibration)

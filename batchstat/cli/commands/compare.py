@@ -198,15 +198,13 @@ def _page(
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
-    # Each command of the page names again: these options, where they have a value; and the corpus
-    # and the folders, as words of a command line.
+    # Each command of the page names these options again, the corpus and the folders.
     option_keys = ["calibration", "model"]
     if inputs.setup is not None:  # read again, since it decides which samples are batched
         option_keys += ["current", "framework"]
         corpus = [*inputs.options.given.get("corpus", ())]
     else:
-        # Named even if the profile in the results folder was used: a page is sent to colleagues,
-        # in whose folder there may be another profile.
+        # Also of the profile in the results folder: colleagues may have another one in theirs.
         template = inputs.get("chat_template")
         template_file = None if template is None else template.as_posix()
         corpus = corpus_words(profile, template_file)
@@ -241,8 +239,7 @@ def _rows_to_compare(
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import can_regroup, default_strategies
 
-    # Empty for recorded batches of an encoder and a decoder: they have two widths, and a strategy
-    # plans one. For all others, it is None.
+    # Such as of an encoder and a decoder, which have two widths, where a strategy plans one.
     if training.strategies is not None:
         if every or requested:
             raise OptionError(

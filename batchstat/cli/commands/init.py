@@ -77,8 +77,7 @@ def command(options: Options) -> None:
             raise OptionError("no corpus", "name the files that the check reads")
         strategy = inputs.current or StrategySpec.of(DEFAULT_CURRENT)
         strategy.checked(inputs.settings)
-    # These two come before the corpus is counted, which may take long: they raise if the workflow
-    # cannot record the training again, or if a configuration exists already.
+    # Both may raise, and so come before the corpus is counted, which may take long.
     recording_command = _recording_command(inputs)
     path, old_text = _configuration_file()
     whole_profile = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
@@ -90,8 +89,7 @@ def command(options: Options) -> None:
         training.settings,
         strategies=training.strategies,
         current=training.row or DEFAULT_CURRENT,
-        # The changes that other keys of the trainer would make; or a function that finds them by
-        # the name of a strategy, if that stands for a trainer, such as hf-trainer.
+        # Without a trainer's keys, the name of a strategy may stand for a trainer.
         trainer=changes_of_name if training.trainer is None else training.trainer.changes,
     )
     current = candidates.changes.current  # the results of the current setup
@@ -138,8 +136,8 @@ def _recording_command(inputs: "Inputs") -> str:
 
 
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
-    """Raise InputError if the tokenizer's maximum truncates much of the corpus: the user probably
-    trains with another length, and has not named it. A length that is named is never questioned.
+    """Raise InputError if the tokenizer's maximum truncates much of the corpus, and no length is
+    named: the user probably trains with another one.
     """
     ratio, max_length = row.counts.truncated_ratio, row.request.settings.max_length
     if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
@@ -152,13 +150,12 @@ def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
 
 
 def _decided_values(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
-    """Return the settings that nobody gave and that batchstat decided by the data, by their keys in
-    the file: the batch size, and the max-length, where the tokenizer's maximum truncates samples.
+    """Return the settings that batchstat decided by the data: the batch size, and the max-length,
+    where the tokenizer's maximum truncates samples.
     """
-    # Written beside the limits, so that the settings stay the same when the data change. A
-    # recording brings its own.
+    # Written beside the limits, so that the settings stay the same when the data change.
     decided: dict[str, int] = {}
-    if inputs.observed is not None:
+    if inputs.observed is not None:  # a recording brings its own
         return decided
     limit = profile.stated_max  # the tokenizer's maximum; None if it states none
     if "max_length" not in inputs.values and limit is not None and profile.stats.max > limit:
@@ -228,8 +225,7 @@ def _write_configuration(
         # What the setup decides is left out: each check reads the setup again.
         for key in inputs.decided_by_setup:
             values.pop(key.replace("_", "-"), None)
-        # A setup that truncates nothing has the longest length of this corpus as its max_length:
-        # it is not written either, unless the user gave one.
+        # Nor the longest length of this corpus, which a setup that truncates nothing has.
         if inputs.setup.batching.max_length_of_corpus and "max_length" not in inputs.options.given:
             values.pop("max-length", None)
     new_text = old_text.rstrip("\r\n") + "\n\n" if old_text.strip() else ""

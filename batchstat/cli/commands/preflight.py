@@ -97,8 +97,7 @@ def command(options: Options) -> None:
     training = training_of_setup(setup, found.profile, overriding)
     report = report_on(training, device, trainer.recording)
     report = replace(report, noted=found.warnings, ignored=inputs.get("ignore", ()))
-    # The next command to suggest is `batchstat compare`, with the options given here that it takes
-    # as well: the corpus, and what these records declare.
+    # The next command to suggest takes the options given here that these records declare.
     shared_names = {"corpus", *options_of(Current, Settings, Calibrated, *READING, Folder)}
     shared = repeated({k: v for k, v in options.given.items() if k in shared_names})
     corpus = map(str, shared.pop("corpus", []))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from batchstat.profiling.profile import Profile
     from batchstat.render.recipes.writing import Origin
 
-
 _WITHOUT_COMPARISON = "token-budget"
 """The strategy of a recipe where there is neither a comparison nor a name."""
 
@@ -79,8 +78,7 @@ def command(options: Options) -> None:
     plan_inputs.samples.check_indexed(f"the samples of {lengths_file}")
     strategy, settings, origin = _choose_strategy(inputs, profile)
     request = strategy.request(plan_inputs.resolve(settings))
-    # A strategy that the framework cannot train with is refused. If a comparison recommends it, the
-    # message names the comparison; otherwise, `recipe` below raises.
+    # A strategy that the framework cannot train with; without a comparison, `recipe` below raises.
     if origin is not None and (reason := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {reason}, or name another with --strategy")
     emit(recipe(framework, lengths_file, request, settings, origin), sys.stdout.encoding)
@@ -90,9 +88,6 @@ def _choose_strategy(
     inputs: "Inputs", profile: "Profile"
 ) -> "tuple[StrategySpec, Settings, Origin | None]":
     """Return the recipe's strategy and settings, and the comparison that they are from, if any."""
-    # The strategy is that of `--strategy`; else what the comparison in the results folder
-    # recommends; else a default. A message says where it is from, and warns if the command line
-    # changes settings of the comparison.
     from batchstat.cli.recommended import find_recommendation
     from batchstat.planning.strategies.spec import StrategySpec
 

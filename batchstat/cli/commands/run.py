@@ -113,8 +113,7 @@ def command(options: Options) -> None:
 
 def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None:
     """Print the report on a command to standard error, as standard output is the command's own.
-    Write it as JSON beside the recording, and with `as_json` also to standard output. Findings with
-    an id among `ignored` are left out.
+    Write it as JSON beside the recording, and with `as_json` also to standard output.
     """
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
@@ -135,8 +134,7 @@ def _end_as(code: int) -> None:
     if code >= 0:
         raise SystemExit(code)
     number = -code
-    # batchstat has handlers for some signals: the default is set again, which ends the process. For
-    # SIGKILL nothing can be set: it always ends it. Windows does not have it, hence the None.
+    # In place of batchstat's own handlers, the default. Windows has no SIGKILL, hence the None.
     if number != getattr(signal, "SIGKILL", None):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()  # a signal ends the process without writing what is buffered
