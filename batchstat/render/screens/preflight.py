@@ -1,6 +1,5 @@
 """The screen of `preflight`: what a trainer does with its data, and what to change."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -8,10 +7,9 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.hidden_secrets import hidden_in
 from batchstat.render.device import cost_of, duration, margin, money, time_of
 from batchstat.render.screens.advice import Advisor
-from batchstat.render.screens.layout import Line, Pasted, Rows
+from batchstat.render.screens.layout import Line, Pasted
 from batchstat.render.screens.losses import loss_lines
 from batchstat.render.screens.recording import (
     proof_words,
@@ -19,6 +17,7 @@ from batchstat.render.screens.recording import (
     run_source,
     unstepped_lines,
 )
+from batchstat.render.screens.settings import keys_of_setup
 from batchstat.render.screens.simulated import basis_line, device_lines, largest_batch, rank_idle
 from batchstat.render.text import decimal, one_line, percent, span
 from batchstat.simulation.compare.changes import Change, keeps_batches
@@ -44,7 +43,7 @@ def preflight_screen(
     if more:
         parts.append(Pasted("more", more))
     if details:
-        parts += [Text(), *_keys(report)]
+        parts += [Text(), *keys_of_setup(report.setup)]
     return Group(*parts)
 
 
@@ -294,17 +293,3 @@ def _time(report: Preflight) -> Iterator[str]:
     if report.total_cost is not None:
         yield f"cost {cost_of(row.on_device)}{uncertainty} per epoch"
         yield f"{money(report.total_cost)} in all"
-
-
-def _keys(report: Preflight) -> Iterator[RenderableType]:
-    """Yield the table of the keys that decide on batches, then those that were not used."""
-    setup = report.setup
-    rows = Rows("key that decides", "value")
-    for key, value in hidden_in(setup.config.values()).items():
-        # A key without a value is listed only if the configuration gives it, as null.
-        if key in setup.config.given_keys or value is not None:
-            is_word = value is None or isinstance(value, bool)  # which YAML writes as JSON does
-            rows.add(Text(key), json.dumps(value) if is_word else one_line(str(value)))
-    yield rows
-    if setup.unused:
-        yield from (Text(), Line("unused", ", ".join(map(one_line, setup.unused))))
