@@ -56,14 +56,10 @@ def in_force(limits: Mapping[str, Limit | None], has_base: bool) -> list[Limit]:
 
 def read_limits(table: Mapping[str, Any], origin: str) -> dict[str, Limit | None]:
     """Return the limits of a table, each by its bound and path, such as `max strategy.fill`; None
-    for a limit that is off.
-
-    The keys of the table are names and paths. The value of a name is the limit, `off`, or a table
-    of limit and level: `max-padding = "5%"`. The value of a path is `off`, or a table of bounds and
-    level: `lengths.p99 = {max = 2048, level = "warn"}`.
-
-    Raises:
-        OptionError: an unknown limit, number, bound or level, or an invalid limit.
+    for a limit that is off. Keys are names, whose value is the limit, `off`, or a table of limit
+    and level: `max-padding = "5%"`; and paths, whose value is `off`, or a table of bounds and
+    level: `lengths.p99 = {max = 2048, level = "warn"}`. Raises OptionError: an unknown limit,
+    number, bound or level, or an invalid limit.
     """
     limits: dict[str, Limit | None] = {}
     for name, value in _each_limit(table):

@@ -1,7 +1,5 @@
-"""Remedies: for an exceeded limit, a change of the training that `compare` finds and that keeps it.
-
-A remedy never changes the description of the training alone: that would keep the limit and leave
-the training as it is.
+"""Remedies: for an exceeded limit, a change of the training that `compare` finds and that keeps it;
+never of its description alone, which would keep the limit and leave the training as it is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,10 +29,7 @@ _MUCH_LARGER = 1.1  # a largest batch grown by this factor is worth mentioning
 
 
 def with_remedies(
-    now: CheckedReport,
-    outcomes: Sequence[Outcome],
-    describe: Written,
-    trained: CurrentTraining,
+    now: CheckedReport, outcomes: Sequence[Outcome], describe: Written, trained: CurrentTraining
 ) -> Iterator[Outcome]:
     """Yield the outcomes again, exceeded ones with a remedy if there is one: the change that breaks
     the fewest other limits, and of these changes the training least.
@@ -58,9 +53,8 @@ def with_remedies(
             continue
         # Of several that break as few, the first: it changes the training least.
         change, report, broken = min(helpful, key=lambda each: len(each[2]))
-        # Keys of the trainer's configuration, or the strategy that is then the current setup.
-        # Its text has the size that a compared row gets from the current setup: once it is the
-        # current setup itself, it would get another one from the settings.
+        # Keys of the trainer's configuration, or the strategy that is then the current setup, with
+        # the size that it has here: from the settings, the current setup may get another one.
         # `key` is batch_size or tokens_per_batch; `size` is None if the row has neither.
         key, size = change.row.size
         strategy = change.row.request.row

@@ -29,10 +29,7 @@ _CALLBACKS = {
 
 
 def live_recording(
-    output: str | Path | None,
-    dry_run: bool,
-    steps: int | None,
-    show: Callable[[Preflight], None],
+    output: str | Path | None, dry_run: bool, steps: int | None, show: Callable[[Preflight], None]
 ) -> "LiveRecording":
     """Return what records, with the classes of the callbacks of all trainers that were imported."""
     bases = [

@@ -14,12 +14,7 @@ from batchstat.recording.recording import RecordedRank, Recording
 from batchstat.recording.run_facts import run_facts
 from batchstat.recording.trainer_object import TrainerObject, trainer_of
 from batchstat.simulation.meters.token_weights import UNKNOWN
-from batchstat.trainers.preflight.observed import (
-    LOADER,
-    Observed,
-    WholeEpoch,
-    observe_batches,
-)
+from batchstat.trainers.preflight.observed import LOADER, Observed, WholeEpoch, observe_batches
 from batchstat.trainers.preflight.observed_objects import loss_of, setup_of_trainer
 from batchstat.words import counted
 

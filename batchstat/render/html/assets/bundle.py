@@ -14,11 +14,7 @@ from shutil import which
 
 HERE = Path(__file__).parent
 
-PACKAGES = {
-    "d3-array": "3.2.5",
-    "d3-selection": "3.0.1",
-    "internmap": "2.0.3",
-}
+PACKAGES = {"d3-array": "3.2.5", "d3-selection": "3.0.1", "internmap": "2.0.3"}
 """What is bundled and everything that it depends on, each with its version."""
 
 BUNDLER = ("esbuild", "0.28.2")  # the program that makes one file of the packages, with its version
