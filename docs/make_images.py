@@ -15,7 +15,7 @@ from PIL import Image
 
 import batchstat
 from batchstat.render.plots.balance import balance_plots
-from batchstat.render.plots.batches import Panel, draw_batches
+from batchstat.render.plots.batches import draw_batches
 from batchstat.render.plots.buckets import bucket_plots
 from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
@@ -43,7 +43,7 @@ def padding(data: Path) -> Picture:
     for row, how in zip(made.strategies, HOW, strict=True):
         assert row.first_batches is not None
         title = f"{row.label}, {how}: {percent(row.counts.padding_ratio)} padding"
-        panels.append(Panel(title, row.first_batches))
+        panels.append((title, row.first_batches))
     static, best = (percent(row.counts.padding_ratio) for row in made.strategies)
     title = f"Orange is padding: {static} of what static batches compute, {best} with token-budget"
     subtitle = f"gsm8k, Qwen2 tokenizer, {len(profile):,} samples"

@@ -239,11 +239,12 @@ def _rows_to_compare(
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import can_regroup, default_strategies
 
-    # Such as of an encoder and a decoder, which have two widths, where a strategy plans one.
+    # Such as of an encoder and a decoder, which have two widths where a strategy plans one, of a
+    # stream, which nothing draws from in another order, or of answers that are generated.
     if training.strategies is not None:
         if every or requested:
             raise OptionError(
-                "no strategy plans batches of an encoder and a decoder",
+                "no strategy plans the batches of this run",
                 "remove --all and --strategy",
             )
         return training.strategies

@@ -238,8 +238,9 @@ def goes_on(fetched: Fetched, last: Fetched | None, live_epochs: Container[int])
     evaluation or an earlier epoch left is not computed any more as long as the iterator of the last
     goes on: an equal batch is that one, computed again.
     """
-    is_of_last = last is None or fetched.epoch == last.epoch
-    return is_of_last or fetched.epoch in live_epochs or last.epoch not in live_epochs
+    if last is None or fetched.epoch == last.epoch:
+        return True
+    return fetched.epoch in live_epochs or last.epoch not in live_epochs
 
 
 class _IteratorFacts:

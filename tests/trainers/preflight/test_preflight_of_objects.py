@@ -17,7 +17,7 @@ from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.recording import versions
+from batchstat.recording import trainer_object
 from batchstat.render.printed import line_of
 from batchstat.trainers.preflight.report import Preflight
 from conftest import SAMPLE_DATA, needs
@@ -653,8 +653,8 @@ def test_ranks_that_count_their_own_tokens_are_said(bench):
 
 @pytest.mark.parametrize(("name", "old"), [("numpy", "1.26.4"), ("transformers", "4.47.1")])
 def test_an_environment_that_is_too_old(bench, monkeypatch, name, old):
-    real = versions.version
-    monkeypatch.setattr(versions, "version", lambda each: old if each == name else real(each))
+    real = trainer_object.version
+    monkeypatch.setattr(trainer_object, "version", lambda each: old if each == name else real(each))
     with pytest.raises(InputError, match=f"{name} {old} is too old: .* numpy 2.0, pyarrow 21, tr"):
         batchstat.preflight(bench.plain())
 
