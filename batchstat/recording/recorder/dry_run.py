@@ -35,25 +35,25 @@ class DryRun:
         known: list[Fetched],
         last: Fetched | None,
     ) -> Fetched | None:
-        """Learn from the forwards of a batch how the loop hands a loader's batch to its model: one
-        of those `known` to have the same token ids, or a recent one. `last` came before it. Return
-        the loader's batch; None if none explains what was computed.
+        """Learn from the forwards of a batch how the loop hands a loader's batch to its model, and
+        return it: one `known` to have the same ids, or recent, after the `last`; None without one.
         """
         self._batches_of_steps[step] += 1
-        # Else a recent one of which the model was given a part, such as all tokens but the last: of
-        # the same iterator before those of others, such as an evaluation's, and not computed yet.
+        # Or a recent one of which the model was given a part, such as all tokens but the last.
         epoch, forward = last and last.epoch, computed[0][1]
-        possible = (each for each in self._loaders.recent if each.epoch <= forward.newest_epoch)
-        recent = sorted(
-            (each for each in possible if goes_on(each, last, forward.live_epochs)),
+        recent = [each for each in self._loaders.recent if each.epoch <= forward.newest_epoch]
+        recent = [each for each in recent if goes_on(each, last, forward.live_epochs)]
+        best_first = sorted(
+            dict.fromkeys([*known, *recent]),
             key=lambda each: (
                 each in self._computed,
                 each.epoch not in forward.live_epochs,
+                each not in known,
                 each.epoch != epoch,
                 -each.epoch,
             ),
         )
-        for fetched in [*known, *recent]:
+        for fetched in best_first:
             if self._handing.learn(computed, fetched.arrays):
                 self._is_split |= fetched in self._computed
                 self._computed[fetched] = None
