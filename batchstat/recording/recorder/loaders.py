@@ -74,7 +74,7 @@ class Loaders:
         self._data_sets, self._loaders = _Numbering(), _Numbering()
         # The number of the newest iterator, and how many iterators have yielded batches.
         self.newest_epoch, self.n_yielding = -1, 0
-        self._iterators: collections.deque[tuple[int, Any]] = collections.deque(maxlen=_RECENT)
+        self._iterators: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._trained: set[int] = set()  # the numbers of iterators whose batches were computed
 
     def note_asked(self, iterator: Any, index: Any) -> None:
@@ -105,8 +105,8 @@ class Loaders:
         then waits for a forward that has its token ids.
         """
         self.recent.append(fetched)
-        if not fetched.place:
-            self._iterators.append((fetched.epoch, fetched.iterator))
+        if not fetched.place:  # one that persists had another number before
+            self._iterators[fetched.iterator()] = fetched.epoch
         # In a dry run no batch is taken by its tensors: each waits from the beginning.
         if self._keeps_batches:
             self._put_waiting(fetched)
@@ -124,8 +124,8 @@ class Loaders:
 
     @property
     def live_epochs(self) -> frozenset[int]:
-        """The numbers of the last iterators that have yielded and that the loop still holds."""
-        return frozenset(epoch for epoch, held in self._iterators if held() is not None)
+        """The numbers of the iterators that have yielded and that the loop still holds."""
+        return frozenset(self._iterators.values())
 
     def mark_dispatched(self, iterator: Any) -> None:
         """Note that accelerate's dispatcher cuts what an iterator yields into parts for ranks."""

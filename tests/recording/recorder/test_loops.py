@@ -326,6 +326,24 @@ def test_two_models_compute_a_batch_that_an_evaluation_had(dry, tmp_path):
     assert {batch.epoch for batch in rank.batches} <= {1, None}
 
 
+def test_many_evaluations_do_not_hide_the_loader_that_trains(tmp_path):
+    """Of a loader whose workers persist, one iterator serves all its evaluations."""
+
+    def loop() -> None:
+        model, evaluated = Model(), loader(num_workers=1, persistent_workers=True)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for batch in loader():
+            with torch.no_grad():
+                for each in evaluated:
+                    model(each)
+            model(batch.clone()).sum().backward()
+            optimizer.step()
+
+    [rank] = recorded(tmp_path / "run", loop).ranks
+    assert {batch.epoch for batch in rank.batches} == {0}
+    assert widths(recorded(tmp_path / "again", loop)) == OWN_WIDTHS
+
+
 def test_epochs_of_one_batch_are_two_in_a_dry_run(tmp_path):
     def loop() -> None:
         model, one = Model(), torch.utils.data.DataLoader(SEQUENCES, 40, collate_fn=padded)
