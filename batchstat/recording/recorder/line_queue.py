@@ -75,7 +75,7 @@ class LineQueue:
 
     def _handed_lines(self) -> Iterator[dict[str, Any]]:
         """Yield numbers and digests of the samples that accelerate's dispatcher handed out."""
-        # Only its first rank has the numbers. The digests tell which rank computed which sample.
+        # Only its first rank has the numbers: digests tell which rank computed which sample.
         while self._loaders.handed:
             fetched = self._loaders.handed.pop(0)
             # Read as the model reads them. Before one has computed, they are not written.
@@ -117,7 +117,7 @@ class LineQueue:
         batches = set(filter(None, fetched_of_parts))
         if len(batches) == 1:
             (fetched,) = batches
-            # The other forwards of this backward compute other views of the only loader's batch.
+            # Other forwards of this backward compute other views of the only batch.
             n_samples = len(fetched.numbers or [0])
             if n_samples and not any(part.rows % n_samples for part in all_parts):
                 fetched_of_parts = [fetched] * len(all_parts)

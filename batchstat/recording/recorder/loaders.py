@@ -56,9 +56,8 @@ class Fetched:
 class Loaders:
     """Finds, for the batch that a forward computed, the batch of a loader that it came from.
 
-    Loaders prefetch, a dispatcher cuts batches into parts, and evaluation has loaders too. So each
-    batch waits here until a forward computes it: the same tensors, or, where they were copied to a
-    device, the same token ids.
+    Loaders prefetch, and evaluation has loaders too. So each batch waits here until a forward
+    computes it: the same tensors, or, where they were copied to a device, the same token ids.
     """
 
     def __init__(self, keeps_batches: bool) -> None:
@@ -82,8 +81,13 @@ class Loaders:
         self._facts_of(iterator).asked.append(_numbers(index))
 
     def note_new_epoch(self, iterator: Any) -> None:
-        """Note that an iterator begins an epoch; one that persists serves them all."""
-        iterator.__dict__.pop(_FACTS, None)  # so that it counts as another one
+        """Note that an iterator begins an epoch: one that persists counts as another one."""
+        iterator.__dict__.pop(_FACTS, None)
+
+    def note_ended(self, iterator: Any) -> None:
+        """Note that an iterator has no more batches. One that persists stays in memory."""
+        if getattr(iterator, "_persistent_workers", False):
+            self._iterators.pop(iterator, None)
 
     def note_yielded(self, iterator: Any, data: Any) -> None:
         """Note a batch that a loader yields, with the sample numbers that were asked for it."""
@@ -159,9 +163,7 @@ class Loaders:
         return _IteratorFacts((self.newest_epoch, *numbers))
 
     def take_with_tensors(self, tensors: list[Any]) -> Fetched | None:
-        """Return the recent batch that holds one of a forward's tensors, and forget it. Most loops
-        on a CPU compute those of their loader, which is faster to see than equal token ids.
-        """
+        """Return the recent batch that holds one of a forward's tensors, and forget it."""
         if self._keeps_batches:  # a dry run needs every batch later, and finds it by its ids
             return None
         for fetched in self.recent:
@@ -184,8 +186,7 @@ class Loaders:
         """
         if computed.ids is None:
             return None
-        # A device got copies of the tensors: the recent batches wait by their token ids, too. In a
-        # dry run they wait already.
+        # A device got copies of the tensors: the recent batches wait by their token ids, too.
         while self.recent and not self._keeps_batches:
             self._put_waiting(self.recent.popleft())
         key = fingerprint(computed.ids)
@@ -219,12 +220,11 @@ class Loaders:
     def read_uncomputed(self, last: Fetched, computed: Container[Fetched]) -> Iterator[Fetched]:
         """Yield the batches of the epoch of the `last` computed one that are not computed yet."""
         iterator = last.iterator()  # None once the loop has let go of it
-        # First what the loop has taken already, such as accelerate, which reads a batch ahead.
+        # First what the loop, or accelerate, has read ahead.
         waiting = [each for each in self._take_waiting() if each.epoch == last.epoch]
         yield from (each for each in waiting if each not in computed)
-        # Then what the loader still has: `note_yielded` is called, by which each batch waits.
         if iterator is not None:
-            for _ in iterator:
+            for _ in iterator:  # `note_yielded` is called, by which each batch waits
                 yield from self._take_waiting()
 
     def _take_waiting(self) -> list[Fetched]:
@@ -234,9 +234,8 @@ class Loaders:
 
 
 def goes_on(fetched: Fetched, last: Fetched | None, live_epochs: Container[int]) -> bool:
-    """Return whether a loop may compute a batch of a loader after the `last` one. What an ended
-    evaluation or an earlier epoch left is not computed any more as long as the iterator of the last
-    goes on: an equal batch is that one, computed again.
+    """Return whether a loop may compute a batch after the `last` one: as long as the iterator of
+    that goes on, what an ended one left, as an evaluation, is not computed any more.
     """
     if last is None or fetched.epoch == last.epoch:
         return True
@@ -250,8 +249,7 @@ class _IteratorFacts:
         self.source = source  # its number, and those of its data set and loader
         self.n_yielded = 0  # batches
         self.is_dispatched = False  # whether accelerate's dispatcher cuts what it yields
-        # Sample numbers of batches that were asked for and not yielded yet.
-        self.asked: collections.deque[list[int] | None] = collections.deque()
+        self.asked: collections.deque[list[int] | None] = collections.deque()  # not yielded yet
 
 
 class _Numbering:

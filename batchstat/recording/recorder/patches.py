@@ -144,7 +144,11 @@ def patch_loaders(iterator_class: Any, recorder: Any, patches: Patches) -> None:
 
     def reporting(note: Any) -> Any:
         def around(original: Any, self: Any) -> Any:
-            value = original(self)
+            try:
+                value = original(self)
+            except StopIteration:
+                recorder.safely(recorder.loaders.note_ended, self)
+                raise
             recorder.safely(note, self, value)
             return value
 
