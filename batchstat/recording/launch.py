@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from batchstat.errors import InputError, MissingError, OptionError
 from batchstat.hidden_secrets import hidden_in
@@ -75,7 +75,7 @@ def folder_of(
     if not launcher_id and os.environ.get("SLURM_STEP_ID"):
         launcher_id = f"{os.environ.get('SLURM_JOB_ID')}.{os.environ.get('SLURM_STEP_ID')}"
     used_id = run_id or launcher_id or None
-    if used_id is None and _has_several_nodes(words):
+    if used_id is None and has_several_nodes(words):
         raise OptionError(
             "several nodes without an id of the run",
             "pass --run-id NAME, the same on all of them, "
@@ -85,7 +85,7 @@ def folder_of(
     return RunFolder(path=path, run_id=used_id or secrets.token_hex(8), is_default=folder is None)
 
 
-def _has_several_nodes(words: Sequence[str]) -> bool:
+def has_several_nodes(words: Sequence[str]) -> bool:
     """Return whether a launcher's flag in a command asks for several nodes, as --nnodes=2 does."""
     for word, next_word in pairwise([*words, ""]):
         flag, _, value = word.partition("=")
@@ -141,10 +141,13 @@ def _replace_earlier(folder: RunFolder, command: Sequence[str]) -> None:
 
 
 def run_command(
-    command: Sequence[str], orders: Orders, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    orders: Orders,
+    environment: Mapping[str, str] | None = None,
+    output: IO[bytes] | None = None,
 ) -> int:
-    """Run a command to its end, pass signals on to it, and record its processes. Raises InputError
-    where it cannot be started.
+    """Run a command to its end, pass signals on to it, and record its processes. Its standard output
+    is this process's own, or `output`. Raises InputError where it cannot be started.
 
     Returns:
         Its exit code, or minus the number of the signal that ended it.
@@ -155,7 +158,7 @@ def run_command(
     path = [str(INJECT), *filter(None, [variables.get("PYTHONPATH")])]
     variables["PYTHONPATH"] = os.pathsep.join(path)
     try:
-        child = subprocess.Popen(command, env=variables)
+        child = subprocess.Popen(command, env=variables, stdout=output)
     except OSError as error:
         shown = shlex.join(hidden_in(command))
         raise InputError(f"cannot start {shown}: {error.strerror}") from None

@@ -72,6 +72,7 @@ _LINES: dict[str, dict[str, Any]] = {
         "t": (..., [float, float]),
         "device": (..., str),
         "epoch_batches": (..., None, 0),
+        "before": (..., 1),
         "unused": (..., [0, 0]),
         "stream": (..., bool),
     },
@@ -93,7 +94,13 @@ _LINES: dict[str, dict[str, Any]] = {
     "ended": {"code": int},
 }
 """What `_fits` asks of a line, by its kind."""
-_FACTS = {"id": str, "created": str, "command": (..., [str]), "python": (..., None, str)}
+_APPLIED = {"why_not": str, "apart": float, "seconds": float}
+_FACTS = {
+    **dict.fromkeys(("id", "created"), str),
+    "command": (..., [str]),
+    "python": (..., None, str),
+    "applied": (..., None, _APPLIED),
+}
 _MOST = 2**63 - 1  # of whole numbers, which become numbers of 64 bits
 _MOST_SECONDS = 1e12  # some 30,000 years
 

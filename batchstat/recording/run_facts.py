@@ -3,12 +3,30 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from statistics import median
+from statistics import mean, median
 
 from batchstat.hidden_secrets import hidden_in
 from batchstat.parameters import described
-from batchstat.recording.recording import Recording
+from batchstat.recording.recording import RecordedBatch, Recording
 from batchstat.records import Amount, Count, Record, told, untold
+
+
+@described("What `--apply` did to a run.")
+class Applied(Record, kw_only=True):
+    why_not: str = told("Why nothing was cut; empty where batches were.")
+    batches: Count = told("Batches that were computed, of all epochs and ranks.")
+    cut_batches: Count = told("Batches of these whose padding was cut.")
+    real_tokens: Count = told("Real tokens of all batches.")
+    tokens_before: Count = told("Tokens of all batches as the loader made them, padding included.")
+    total_tokens: Count = told("Tokens of all batches as they were computed, padding included.")
+    step_seconds_before: Amount | None = told(
+        "Mean time of the first steps, which were not cut; null where it is not known."
+    )
+    step_seconds: Amount | None = told("Mean time of later steps; null where it is not known.")
+    largest_difference: Amount = told(
+        "The largest difference of a loss or gradient of the checks, as a share."
+    )
+    dry_run_seconds: Amount = told("Time of the dry run before; 0 where an earlier one was taken.")
 
 
 @described("A run whose batches were recorded.")
@@ -43,6 +61,7 @@ class RunFacts(Record, kw_only=True):
     )
     tokens_without_gradient: Count = told("Tokens of these, padding included.")
     computed_tokens: Count = told("Tokens of the forwards that were trained, padding included.")
+    applied: Applied | None = told("What `--apply` did; null without it.")
     # Why they are in no step, in words -> batches and samples.
     unstepped: Mapping[str, tuple[int, int]] = untold()
     program: str = untold()  # the name of the program that trained
@@ -98,5 +117,45 @@ def run_facts(
         forwards_without_gradient=sum(rank.unused[0] for rank in recording.ranks),
         tokens_without_gradient=sum(rank.unused[1] for rank in recording.ranks),
         computed_tokens=sum(part.rows * part.width for batch in computed for part in batch.parts),
+        applied=_applied(recording),
         why_ended=first.why_ended if first.is_planned else "",
+    )
+
+
+_SETTLED = 2  # steps after which times count: the first ones allocate and compile
+
+
+def _applied(recording: Recording) -> Applied | None:
+    facts = recording.facts.get("applied")
+    if facts is None:
+        return None
+    batches = [batch for rank in recording.ranks for batch in rank.batches]
+    tokens = [sum(part.rows * part.width for part in batch.parts) for batch in batches]
+    real = [sum(map(sum, part.real or ())) for batch in batches for part in batch.parts]
+    first = recording.ranks[0]
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    seen: set[tuple[int, int]] = set()
+    batches_of_step: dict[int, list[RecordedBatch]] = {}
+    for batch in first.batches:
+        batches_of_step.setdefault(batch.step, []).append(batch)
+    ends = [0.0, *first.step_ends]
+    for number, (step, (before, after)) in enumerate(
+        zip(batches_of_step.values(), pairwise(ends), strict=False)
+    ):
+        shapes = {(part.rows, part.width) for batch in step for part in batch.parts}
+        # The first batch of a shape takes longer, on a device above all.
+        if number >= _SETTLED and shapes <= seen:
+            seconds[any(batch.before for batch in step)].append(after - before)
+        seen |= shapes
+    return Applied(
+        why_not=facts["why_not"],
+        batches=len(batches),
+        cut_batches=sum(batch.before > 0 for batch in batches),
+        real_tokens=sum(real),
+        tokens_before=sum(b.before or own for b, own in zip(batches, tokens, strict=True)),
+        total_tokens=sum(tokens),
+        step_seconds_before=mean(seconds[False]) if seconds[False] else None,
+        step_seconds=mean(seconds[True]) if seconds[True] else None,
+        largest_difference=facts["apart"],
+        dry_run_seconds=facts["seconds"],
     )

@@ -43,6 +43,20 @@ class Recorded:
         flags=("--dry-run",),
         is_common=True,
     )
+    apply: bool = option(
+        False,
+        "Cut the padding out of its batches, where a dry run before shows that this is all.",
+        "Recording",
+        flags=("--apply",),
+        is_common=True,
+    )
+    pad_to_multiple_of: int | None = option(
+        None,
+        "With --apply, round the width of cut batches up to a multiple of N.",
+        "Recording",
+        "N",
+        shown="as the batches show; 64 on a device",
+    )
     no_weights: bool = option(
         False,
         "In a dry run, make models of transformers without their weights.",
@@ -88,6 +102,9 @@ class Recorded:
 
         # An epoch of its batches, without training
         batchstat run --dry-run train.py
+
+        # The same training without the padding
+        batchstat run --apply train.py --lr 2e-5
 
         # Whatever starts the script
         batchstat run torchrun --nproc-per-node 8 train.py

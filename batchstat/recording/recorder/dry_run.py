@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .handing import Handing
 from .loaders import Fetched, Loaders, goes_on
@@ -21,7 +21,9 @@ class DryRun:
 
     def __init__(self, loaders: Loaders) -> None:
         self.why_less = ""  # why less than an epoch was read; empty if all of it was
-        self._loaders, self._handing = loaders, Handing()
+        self._loaders, self.handing = loaders, Handing()
+        # What is called with each batch that is read and what would be computed of all of it.
+        self.on_read: Any = None
         # The loader's batches that were computed, in their sequence; whether several backwards
         # compute one of them; how many batches each step computed.
         self._computed: dict[Fetched, None] = {}
@@ -54,11 +56,16 @@ class DryRun:
             ),
         )
         for fetched in best_first:
-            if self._handing.learn(computed, fetched.arrays):
+            if self.handing.learn(computed, fetched.arrays):
                 self._is_split |= fetched in self._computed
                 self._computed[fetched] = None
                 return fetched
         return None
+
+    @property
+    def batches_per_step(self) -> int:
+        """The most batches of a step."""
+        return max(self._batches_of_steps.values())
 
     def rest(self, most_steps: int) -> Iterator[tuple[Fetched, list[ReadBatch]]]:
         """Yield the other batches of the epoch, or of so many steps, and what would be computed."""
@@ -71,9 +78,11 @@ class DryRun:
         for number, fetched in enumerate(rest, len(batches)):
             if number == len(batches):
                 self.why_less = self._why_open(batches)
-            if self.why_less or number == most_steps * max(self._batches_of_steps.values()) > 0:
+            if self.why_less or number == most_steps * self.batches_per_step > 0:
                 return
-            parts = self._handing.read(fetched.arrays)
+            parts = self.handing.read(fetched.arrays)
+            if self.on_read is not None:
+                self.on_read(fetched, self.handing.read_whole(fetched.arrays))
             if number == _MOST_READ:
                 self.why_less = "%d batches were read, and the loader had more" % number
             elif parts is None:
@@ -109,6 +118,6 @@ class DryRun:
         per_step = self._batches_of_steps.values()
         if min(per_step) < max(per_step):
             return "its steps have from %d to %d batches" % (min(per_step), max(per_step))
-        if not self._handing.settle():
+        if not self.handing.settle():
             return "how its batches come out of those of its loader was not seen"
         return ""

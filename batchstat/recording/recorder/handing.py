@@ -172,6 +172,12 @@ class Handing:
                 part.padding_source = self._padding_source
         return parts
 
+    def read_whole(self, data: Any) -> list[ReadBatch]:
+        """Return what would be computed of a loader's batch if the loop cut none off."""
+        loader_arrays = dict(_arrays_by_place(data))
+        arguments = [_arguments(origins, loader_arrays, None) for origins in self._forwards]
+        return [p for each in arguments for p in self._model.read(each, self._pad_token_id)]
+
     def _longest(self, origins: Mapping[Any, _Origin], loader_arrays: Any) -> int:
         parts = self._model.read(_arguments(origins, loader_arrays, None), self._pad_token_id)
         # Without any, nothing tells padding: no row is shorter than its batch.

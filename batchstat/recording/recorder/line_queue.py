@@ -125,6 +125,9 @@ class LineQueue:
             iterator = fetched.iterator and fetched.iterator()
             if is_stream(getattr(iterator, "_dataset", None)):
                 line["stream"] = True
+        before = sum(each.before for each in batches)
+        if before:
+            line["before"] = before
         self._add_parts(line, all_parts, fetched_of_parts)
 
     def _add_parts(
@@ -142,10 +145,19 @@ class LineQueue:
         else:
             line["digests"] = [self._digests.of(part) for part in parts]
 
-    def read_rest(self) -> str:
-        """In a dry run, read the rest of the epoch; return why less of it was read, or ""."""
+    @property
+    def last_iterator(self) -> Any:
+        """The iterator of the loader's batch that was computed last; None if that is gone."""
+        iterator = self._last_fetched and self._last_fetched.iterator
+        return iterator and iterator()
+
+    def read_rest(self, on_read: Any = None) -> str:
+        """In a dry run, read the rest of the epoch; return why less of it was read, or "". With
+        `on_read` called of each batch: of the loader's, and what would be computed of all of it.
+        """
         self.write_arrived(wait=True)
         assert self.dry_run is not None, "the rest is read in a dry run"
+        self.dry_run.on_read = on_read
         for fetched, parts in self.dry_run.rest(self._steps):
             if parts:
                 line: dict[str, Any] = {"k": "rest", "one": 1}

@@ -15,6 +15,7 @@ from .reading import token_ids
 
 # The attribute of an iterator that holds its facts, which so go when the iterator goes.
 _FACTS = "_batchstat"
+_BEFORE = "_batchstat_before"  # that which has the tokens before its batch was cut, if it was
 _RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
 _RECENT_IN_DRY_RUN = 256  # from which it learns: a loop may take the batches of a step at once
 _MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an evaluation
@@ -23,7 +24,7 @@ _MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an e
 class Fetched:
     """A batch that a loader has handed out."""
 
-    __slots__ = ("data", "epoch", "ids", "iterator", "numbers", "place", "source")
+    __slots__ = ("before", "data", "epoch", "ids", "iterator", "numbers", "place", "source")
 
     def __init__(
         self, iterator: Any, facts: _IteratorFacts, numbers: list[int] | None, data: Any
@@ -32,6 +33,7 @@ class Fetched:
         self.iterator = iterator
         # Its sample numbers; None for a stream, which has none, and for a part of a batch.
         self.numbers = numbers
+        self.before = 0  # its tokens before padding was cut; 0 if none was
         self.data = data  # what the loader yielded; None where that is not needed any more
         self.ids: Any = None  # the token ids of the batch that was computed last, else None
         # (epoch, data set, loader), a number of each. The epoch is the number of the iterator.
@@ -73,6 +75,8 @@ class Loaders:
         self._data_sets, self._loaders = _Numbering(), _Numbering()
         # The number of the newest iterator, and how many iterators have yielded batches.
         self.newest_epoch, self.n_yielding = -1, 0
+        # (an iterator, what returns the batch that it yields instead of its own), for checks.
+        self.injected: Any = None
         self._iterators: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._trained: set[int] = set()  # the numbers of iterators whose batches were computed
 
@@ -102,7 +106,9 @@ class Loaders:
             self.handed.append(Fetched(None, facts, numbers, data))
         else:
             # A strong reference would keep the iterator, and the threads of its workers.
-            self._note_fetched(Fetched(weakref.ref(iterator), facts, numbers, data))
+            fetched = Fetched(weakref.ref(iterator), facts, numbers, data)
+            fetched.before = iterator.__dict__.pop(_BEFORE, 0)
+            self._note_fetched(fetched)
 
     def _note_fetched(self, fetched: Fetched) -> None:
         """Add a batch to the recent ones, which a forward takes by its tensors. The oldest of them

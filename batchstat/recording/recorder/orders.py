@@ -19,6 +19,9 @@ class Orders:
     steps: int = 0  # after how many steps the command is ended; 0 where it is not
     is_dry: bool = False  # whether an epoch of batches is made without training
     without_weights: bool = False  # whether models of transformers are made without weights
+    applies: bool = False  # whether padding is cut, or in a dry run checked how
+    multiple: int = 0  # to which cut batches are rounded up; 0 for the one that shows
+    verdict: str = ""  # the file that says how batches are cut; empty in a dry run
 
     @classmethod
     def of_environment(cls) -> Orders:

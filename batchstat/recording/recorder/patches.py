@@ -81,6 +81,8 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
         patches.wrap(owner, "zero_grad", zero_grad)
     _patch_optimizers(torch, recorder, patches)
     _patch_scaler(torch, recorder, patches)
+    if recorder.applier is not None:  # inside of what notes the batches, so that cut ones are seen
+        recorder.applier.patch(torch, patches)
     patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
     forwards.see_forward = lambda kind: patches.wrap(kind, "forward", forward)
     forwards.record(True)
@@ -144,6 +146,8 @@ def patch_loaders(iterator_class: Any, recorder: Any, patches: Patches) -> None:
 
     def reporting(note: Any) -> Any:
         def around(original: Any, self: Any) -> Any:
+            if recorder.loaders.injected is not None and self is recorder.loaders.injected[0]:
+                return recorder.loaders.injected[1]()
             try:
                 value = original(self)
             except StopIteration:

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-from .arguments import length_of
+from .arguments import WholeNumbers, as_array, length_of
 from .forward import Forward
 from .forwards import Forwards
 from .line_queue import LineQueue
@@ -66,12 +66,20 @@ class Recorder:
         self._threads: set[threading.Thread] = set()  # those that train
         self._written_at = 0.0  # when the queue was written last, by `perf_counter`
         self.queue = LineQueue(orders, self.log, self.loaders, self.forwards.clock)
+        # What cuts batches, and in a dry run checks how; None where nothing is applied.
+        self.applier: Any = None
+        self._optimizers: dict[int, Any] = {}  # those that have stepped, for the checks
 
     def begin_trainer(self, facts: dict[str, Any]) -> None:
         """Write the facts of a Trainer that begins, after the batches of any earlier training."""
         self.queue.dry_run = None  # its dry run goes through its own loop
         self.queue.write_arrived(wait=True)
         self.log.write([{"k": "trainer", **facts}])
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether a dry run computes for the checks: none of that is recorded."""
+        return self.applier is not None and self.applier.is_checking
 
     def refuse(self, why: str) -> None:
         """End a dry run whose batches cannot be seen without training."""
@@ -87,6 +95,8 @@ class Recorder:
         depth = backwards.get(thread, 0)
         backwards[thread] = depth + 1
         steps_before = self.optimizer_steps
+        if self.is_checking and self.applier.check is not None and not depth:
+            self.applier.check.note_loss(args[0] if args else kwargs["tensors"])
         try:
             with self.forwards.inside():
                 return original(*args, **kwargs)
@@ -107,6 +117,8 @@ class Recorder:
         """Note that an optimizer has stepped: that ends a step if a batch came before it."""
         self.optimizer_steps += 1
         self.has_optimizer, self.is_stepping = True, False
+        if self.applier is not None and self.orders.is_dry:
+            self._optimizers[id(optimizer)] = optimizer
         if self.forwards.is_in_backward:  # in a hook: when the backward ends, it ends the step
             return
         # A batch of torch.autograd.grad, which computes gradients without a backward, ends here.
@@ -123,6 +135,8 @@ class Recorder:
         self.has_optimizer |= hasattr(owner, "param_groups")
         # `step` of LBFGS clears gradients between the batches that it computes.
         if not self.batches_in_step or self.forwards.is_in_backward or self.is_stepping:
+            return
+        if self.is_checking:
             return
         if not self._knows_optimizer():
             self.end_step("zero_grad")
@@ -157,6 +171,9 @@ class Recorder:
     def note_batch(self, forwards: list[Forward]) -> None:
         """Put a batch into the queue: the forwards whose gradients one backward computed."""
         if not forwards:
+            return
+        if self.is_checking:
+            self.applier.check.note_batch([part.width for each in forwards for part in each.read()])
             return
         line: dict[str, Any] = {"k": "batch", "s": self.steps, "model": forwards[0].model.kind}
         # When the batch began and when it ended; a Trainer's dry run computes nothing.
@@ -207,11 +224,35 @@ class Recorder:
         if self.orders.is_dry and self.trainer is None and made == _STEPS_COMPUTED_IN_DRY_RUN:
             self._is_tail_made = _makes_tail()
             self.forwards.record(False)  # what a collate function calls is not training
-            self.why_partly = self.queue.read_rest()
-            self.stop("%d steps were computed" % made)
+            on_read = None if self.applier is None else self._learn_to_cut
+            self.why_partly = self.queue.read_rest(on_read)
+            if self.applier is None or not self._begin_checks():
+                self.stop("%d steps were computed" % made)
         # As many steps as the user asked for; 0 where the command makes all of its own.
         if self.orders.steps and made >= self.orders.steps:
             self.stop("%d steps were made" % made)
+
+    def _learn_to_cut(self, fetched: Any, parts: Any) -> None:
+        iterator = fetched.iterator and fetched.iterator()
+        self.applier.note(iterator, fetched.data, parts, self.queue.last_model.pad_token_id, None)
+
+    def _begin_checks(self) -> bool:
+        """Let the loop compute what checks how its batches are cut; return whether it does."""
+        iterator, handing = self.queue.last_iterator, self.queue.dry_run.handing
+        model = self.queue.last_model and self.queue.last_model.module()
+        if self.why_partly or iterator is None or model is None:
+            self.applier.refuse(self.why_partly or "its loop does not iterate over its loader")
+            return False
+
+        def widths_of(data: Any) -> list[int]:
+            return [part.width for part in handing.read(WholeNumbers(data).converted(as_array))]
+
+        optimizers, per_step = list(self._optimizers.values()), self.queue.dry_run.batches_per_step
+        begins: bool = self.applier.begin_loop(model, optimizers, widths_of, per_step, self.stop)
+        if begins:
+            self.loaders.injected = iterator, self.applier.check.next_batch
+            self.forwards.record(True)
+        return begins
 
     def forget(self) -> None:
         """Forget the batches of the process that this one was forked from, which writes them."""

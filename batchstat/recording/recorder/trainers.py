@@ -10,7 +10,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-from .arguments import WholeNumbers, is_stream, length_of
+from .arguments import WholeNumbers, as_array, is_stream, length_of
 from .forward import Forward
 from .patches import Patches
 from .recorder import Recorder
@@ -198,8 +198,18 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         if hasattr(args, name):
             patches.replace(args, name, lambda _, value=value: value)
 
+    def note_for_checks(
+        trainer: Any, model: Any, inputs: Any, positional: Any, keywords: Any, original: Any
+    ) -> None:
+        facts, arrays = recorder.forwards.model_of(model), WholeNumbers(inputs).converted(as_array)
+
+        def compute(batch: Any) -> float:
+            return float(original(trainer, model, batch, *positional, **keywords))
+
+        recorder.applier.note(None, inputs, facts.read(arrays), facts.pad_token_id, compute)
+
     def training_step(
-        _original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
+        original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
         model_facts = recorder.forwards.model_of(model)
         numbers = WholeNumbers(inputs)
@@ -209,6 +219,8 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         forward = Forward(model_facts, numbers, recorder.forwards.clock.now())
         recorder.is_step_counted = _is_counted(*positional, **keywords)
         forward.is_counted = recorder.is_step_counted and model_facts.uses_count
+        if recorder.applier is not None:
+            note_for_checks(self, model, inputs, positional, keywords, original)
         recorder.note_batch([forward])
         return torch.zeros((), device=self.args.device)  # the loss, which the loop adds up
 
@@ -240,11 +252,14 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
         if length_of(given.get("train_dataloader")) is not None:
             control.should_training_stop = False
 
-    def on_epoch_end(_self: Any, _args: Any, state: Any, *_: Any, **given: Any) -> None:
+    def on_epoch_end(_self: Any, args: Any, state: Any, *_: Any, **given: Any) -> None:
         # A stream may have no end.
         is_cut = state.global_step >= state.max_steps > 0
         if is_cut and length_of(given.get("train_dataloader")) is None:
             recorder.why_partly = "max_steps=%d ends a stream without a length" % state.max_steps
+        if recorder.applier is not None:
+            recorder.forwards.record(False)
+            recorder.applier.check_trainer(given["model"], args.gradient_accumulation_steps)
         recorder.stop("an epoch was read, nothing was computed")
 
     events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}

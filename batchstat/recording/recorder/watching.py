@@ -54,6 +54,9 @@ def record_here(orders: Orders) -> tuple[Recorder, Patches]:
 def _begin(orders: Orders) -> tuple[Recorder, Patches]:
     recorder, patches = Recorder(orders), Patches()
     recorder.log.note_process("started")
+    if orders.applies:
+        applier = _import_applying().Applier
+        recorder.applier = applier(orders.folder, orders.multiple, orders.verdict)
 
     def patch(name: str, module: Any) -> None:
         if name == "torch":
@@ -69,6 +72,23 @@ def _begin(orders: Orders) -> tuple[Recorder, Patches]:
     sys.meta_path.insert(0, watcher)
     patches.on_restore(lambda: sys.meta_path.remove(watcher))
     return recorder, patches
+
+
+def _import_applying() -> Any:
+    """Import what cuts batches from the folder it lies in: batchstat may not be installed. Workers
+    that a loader spawns find it by this name.
+    """
+    name = "batchstat_applying"
+    if name not in sys.modules:
+        folder = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "applying"))
+        spec = importlib.util.spec_from_file_location(
+            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = package = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package)
+    return importlib.import_module(name + ".applier")
 
 
 class _Watcher:

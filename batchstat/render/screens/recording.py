@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 
 from batchstat.documents.preflight import Proof
 from batchstat.profiling.profile import Profile
-from batchstat.recording.run_facts import RunFacts
+from batchstat.recording.run_facts import Applied, RunFacts
 from batchstat.render.device import duration
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
@@ -41,6 +41,34 @@ def run_source(run: RunFacts) -> Iterator[Line]:
     yield Line("run", " · ".join(facts))
     if run.python:
         yield Line("python", one_line(run.python))
+    if run.applied is not None:
+        yield applied_line(run.applied)
+
+
+def applied_line(applied: Applied) -> Line:
+    """Return the line on what `--apply` did."""
+    if applied.why_not or not applied.cut_batches:
+        why = applied.why_not or "no batch after the first steps had padding to cut"
+        return Line("applied", f"nothing: {one_line(why)}")
+    before, now = (
+        1 - applied.real_tokens / tokens for tokens in (applied.tokens_before, applied.total_tokens)
+    )
+    facts = [
+        f"padding cut in {applied.cut_batches:,} of {counted(applied.batches, 'batch', 'batches')}: "
+        f"{percent(before)} → {percent(now)} padding"
+    ]
+    if applied.step_seconds and applied.step_seconds_before:
+        each, first = (
+            duration(100 * seconds)
+            for seconds in (applied.step_seconds, applied.step_seconds_before)
+        )
+        facts.append(f"{each} per 100 steps, {first} before (the first steps, which were not cut)")
+    facts.append(
+        f"checked: loss and gradients of 2 steps equal to {applied.largest_difference:.0e}"
+    )
+    took = applied.dry_run_seconds
+    facts.append(f"dry run {duration(took)}" if took else "by the last dry run")
+    return Line("applied", " · ".join(facts))
 
 
 def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:

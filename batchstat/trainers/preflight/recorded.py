@@ -12,8 +12,15 @@ from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
 from batchstat.recording.recorder.log import Log
 from batchstat.recording.recorder.orders import Orders
-from batchstat.recording.recording import Recording, read_recording
+from batchstat.recording.recording import RUN_FILE, Recording, read_facts, read_recording
 from batchstat.storage.addresses import local_path
+from batchstat.trainers.preflight.checked import (
+    DRY_FOLDER,
+    Checked,
+    check_command,
+    checked_before,
+    why_unchecked,
+)
 from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.preflight import report_on
@@ -70,6 +77,8 @@ def run(
     no_weights: bool = False,
     steps: int | None = None,
     run_id: str | None = None,
+    apply: bool = False,
+    pad_to_multiple_of: int | None = None,
 ) -> Run:
     """Run a command that trains, and record the batches that it computes.
 
@@ -81,6 +90,10 @@ def run(
         no_weights: in a dry run, make models of transformers without reading their weights.
         steps: after how many optimizer steps to end the command; by default it is not.
         run_id: name of the run, the same on all of its nodes.
+        apply: cut the padding out of its batches, where a dry run before shows that the training
+            stays the same.
+        pad_to_multiple_of: the multiple to which cut batches are rounded up; by default the one
+            that its batches show, and 64 on a device.
 
     Returns:
         How it ended. Its `report` is read when it is asked for.
@@ -98,10 +111,25 @@ def run(
     """
     if no_weights and not dry_run:
         raise OptionError("--no-weights is for --dry-run alone: training needs the weights")
+    if apply and no_weights:
+        raise OptionError("--apply with --no-weights: its checks need the weights")
+    multiple = 0
+    if pad_to_multiple_of is not None:
+        multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of)
+        if not apply:
+            raise OptionError("--pad-to-multiple-of is for --apply alone")
     words = command_of(command)  # a script gets the Python that runs it in front
     named_folder = None if output is None else local_path(output)
     folder = folder_of(named_folder, DEFAULT_FOLDER, words, run_id)
-    orders = begin_run(folder, command, dry_run, steps, no_weights, python=words[: -len(command)])
+    python = words[: -len(command)]
+    checked = None
+    if apply:
+        checked = _checked(folder, words, command, python, multiple, dry_run)
+        if dry_run or checked.code:
+            code, dry_folder = checked.code, folder.path / DRY_FOLDER
+            run_id = str((read_facts(dry_folder / RUN_FILE) or {}).get("id"))
+            return Run(folder=dry_folder, run_id=run_id, command=words, code=code)
+    orders = begin_run(folder, command, dry_run, steps, no_weights, python, checked, multiple)
     code = run_command(words, orders)
     result = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
     try:
@@ -114,6 +142,30 @@ def run(
     return result
 
 
+def _checked(
+    folder: RunFolder,
+    words: Sequence[str],
+    command: Sequence[str],
+    python: Sequence[str],
+    multiple: int,
+    dry_run: bool,
+) -> Checked:
+    """Return what a dry run says of cutting the batches of a command: the last one where it still
+    holds, else one that is made now.
+    """
+    if not dry_run:
+        earlier = checked_before(folder.path, command, "".join(python), multiple)
+        if earlier is not None:
+            return earlier
+        if why := why_unchecked(words):
+            return Checked(why_not=why)
+    path = folder.path / DRY_FOLDER
+    dry = RunFolder(path=path, run_id=secrets.token_hex(8), is_default=True)
+    facts = Checked(why_not="a dry run computes as it is")
+    orders = begin_run(dry, command, True, None, False, python, facts, multiple)
+    return check_command(path, words, command, "".join(python), orders)
+
+
 def begin_run(
     folder: RunFolder,
     words: Sequence[str],
@@ -121,12 +173,21 @@ def begin_run(
     steps: int | None,
     no_weights: bool,
     python: Sequence[str] = (),
+    checked: Checked | None = None,
+    multiple: int = 0,
 ) -> Orders:
-    """Prepare the folder of a run with its facts, and return the orders for its processes."""
+    """Prepare the folder of a run with its facts, and return the orders for its processes. What was
+    `checked` says whether their batches are cut; a dry run with it makes the checks.
+    """
     most_steps = 0 if steps is None else whole_number("steps", steps)
     facts = {"command": hidden_in(words), "python": "".join(python)}
     facts |= {"dry_run": dry_run, "steps": most_steps, "no_weights": no_weights}
+    facts["applied"] = None if checked is None or dry_run else checked.facts
     prepare(folder, facts)
     where = str(folder.path.resolve())  # absolute, since a script may change its current folder
     key = secrets.token_bytes(16)  # of the digests of samples
-    return Orders(where, folder.run_id, key, most_steps, dry_run, no_weights)
+    applies = checked is not None and (dry_run or bool(checked.file))
+    file = "" if checked is None else checked.file
+    return Orders(
+        where, folder.run_id, key, most_steps, dry_run, no_weights, applies, multiple, file
+    )

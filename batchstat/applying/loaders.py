@@ -1,0 +1,121 @@
+"""Loaders of torch whose batches are cut: which they are, and where they collate."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from .cutting import Cut, UnknownError
+
+KEY, BEFORE = "_batchstat_key", "_batchstat_before"
+"""Attributes of an iterator of a loader: what tells its loader from others; and the tokens that the
+batch had which it yields, if it was cut.
+"""
+_OF_NO_USER = ("torch", "batchstat_recorder", "batchstat_applying")
+_MOST_FRAMES = 3  # whose functions tell a loader from others that are made by the same line
+
+
+class CutBatch:
+    """A batch on its way from where it was collated, such as a worker, to the loop."""
+
+    def __init__(self, data: Any, before: int, after: int) -> None:
+        self.data, self.before, self.after = data, before, after
+
+    def pin_memory(self, *device: Any) -> CutBatch:
+        """Pin the batch; torch calls it of whatever has this method."""
+        from torch.utils.data._utils.pin_memory import pin_memory
+
+        return CutBatch(pin_memory(self.data, *device), self.before, self.after)
+
+
+class CuttingCollate:
+    """Collates as a loader does, and cuts the batch: in the process that collates, before it is
+    pinned.
+    """
+
+    def __init__(self, collate: Any, cut: Cut, n_whole: int) -> None:
+        """Leave the first `n_whole` batches of a process as they are."""
+        self._collate, self._cut, self._n_whole = collate, cut, n_whole
+
+    def __call__(self, samples: Any) -> CutBatch:
+        """Return the batch of samples."""
+        data = self._collate(samples)
+        if self._n_whole > 0:
+            self._n_whole -= 1
+            return CutBatch(data, 0, 0)
+        try:
+            return CutBatch(*self._cut(data))
+        except Exception as error:  # the loop gets the batch as it came
+            if not isinstance(error, UnknownError):
+                print("batchstat: a batch was not cut: %r" % error, file=sys.stderr)
+            return CutBatch(data, 0, 0)
+
+
+def patch_loaders(torch: Any, patches: Any, begin: Any) -> None:
+    """Give each iterator of a loader its `KEY`, and call `begin(iterator, loader)` before its
+    workers start.
+    """
+    from torch.utils.data import dataloader
+
+    def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.__dict__.setdefault(KEY, _maker())
+
+    def init_iterator(original: Any, self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, loader, *args, **kwargs)
+        try:
+            self.__dict__[KEY] = key_of(loader)
+            begin(self, loader)
+        except Exception as error:  # the command must go on as it would without
+            print("batchstat: a loader is left as it is: %r" % error, file=sys.stderr)
+
+    def following(original: Any, self: Any) -> Any:
+        batch = original(self)
+        if type(batch) is CutBatch:
+            if batch.after < batch.before:
+                self.__dict__[BEFORE] = batch.before
+            return batch.data
+        return batch
+
+    patches.wrap(torch.utils.data.DataLoader, "__init__", init)
+    patches.wrap(dataloader._BaseDataLoaderIter, "__init__", init_iterator)
+    patches.wrap(dataloader._BaseDataLoaderIter, "__next__", following)
+
+
+def key_of(loader: Any) -> str:
+    """Return what tells a loader from others, the same when the command starts again: the size of
+    its data set, its collate function, and the place that made it.
+    """
+    try:
+        size = str(len(loader.dataset))
+    except Exception:  # a stream, or the script's own data set
+        size = "stream"
+    collate = loader.collate_fn
+    name = getattr(collate, "__qualname__", type(collate).__qualname__)
+    return "%s samples, %s, %s" % (size, name, loader.__dict__.get(KEY, "?"))
+
+
+def _maker() -> str:
+    """Return the line of the user's own code that makes a loader, and what it calls for that."""
+    names: list[str] = []
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if not is_installed(file):
+            return "%s:%d %s" % (os.path.basename(file), frame.f_lineno, " ".join(names))
+        if (
+            not frame.f_globals.get("__name__", "").startswith("torch.")
+            and len(names) < _MOST_FRAMES
+        ):
+            names.append(name)
+        frame = frame.f_back
+    return " ".join(names)
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a file is of Python or of an installed package, not of the user's own code."""
+    if file.startswith("<") or "site-packages" in file or "dist-packages" in file:
+        return True
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.abspath(file).startswith((own, os.path.dirname(os.__file__)))
