@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
-from . import verdict
-from .checks import LoopCheck, check_trainer
-from .cutting import Cut, UnknownError
+from .checks import Checked, Found, LoopCheck, check_trainer, checked_of
+from .cutting import UnknownError, arrays_by_place, from_json, replaced, to_json
 from .learning import Learner
-from .loaders import KEY, CuttingCollate, patch_loaders
+from .loaders import KEY, CuttingCollate, is_installed, patch_loaders
 
 WHOLE_STEPS = 5  # the first steps, which are not cut: their seconds are compared with later ones
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
 UNENDED = "the dry run ended within its checks"
+_VERSIONS = ("torch", "transformers", "accelerate", "lightning", "trl")
 
 
 class Applier:
@@ -29,10 +31,11 @@ class Applier:
         self._learners: dict[str, Learner] = {}
         self._last_key = ""  # of the loader that yielded last
         self._verdict: dict[str, Any] | None = None
-        self._is_first: bool = True  # whether no iterator of a loader that is cut has begun
+        self._is_first = True  # whether no iterator of a loader that is cut has begun
+        self._rank: dict[str, Any] = {"key": "", "cut": None, "per_step": 1}  # of its verdict
         if verdict_file:
             try:
-                self._verdict = verdict.read(verdict_file)
+                self._verdict = json.loads(_text_of(verdict_file))
             except (OSError, ValueError) as error:
                 self._say("its verdict cannot be read: %s" % error)
 
@@ -48,7 +51,7 @@ class Applier:
         self._last_key = iterator.__dict__[KEY]
         if self._verdict is None or self._verdict["key"] != self._last_key:
             return
-        if why := verdict.why_another(self._verdict, _world_size()):
+        if why := _why_another(self._verdict, _world_size()):
             self._verdict = None
             self._say(why)
             return
@@ -57,93 +60,78 @@ class Applier:
             # Each worker makes its share of the first batches.
             n_whole = -(-WHOLE_STEPS * self._verdict["per_step"] // max(1, loader.num_workers))
             self._is_first = False
-        cut = verdict.from_json(self._verdict["cut"])
+        cut = from_json(self._verdict["cut"])
         iterator._collate_fn = CuttingCollate(iterator._collate_fn, cut, n_whole)
 
     # --- in a dry run ----------------------------------------------------------------------------
     def note(self, iterator: Any, data: Any, parts: Any, pad_token_id: Any, extra: Any) -> None:
         """Look at a batch of an iterator, None for the last one; as `Learner.note` does."""
         key = self._last_key if iterator is None else iterator.__dict__.get(KEY, "")
+        if iterator is None:  # accelerate's loader has moved what its collator made to the device
+            arrays = arrays_by_place(data, anywhere=True)
+            data = replaced(data, {place: array.cpu() for place, array in arrays})
         learner = self._learners.get(key)
         if learner is None:
             learner = self._learners[key] = Learner(pad_token_id)
         learner.note(data, parts, extra)
 
-    def _learnt(self, on_device: bool) -> tuple[str, Learner, Cut]:
-        if len(self._learners) != 1:
-            raise UnknownError("the batches of one loader were not seen")
-        ((key, learner),) = self._learners.items()
-        return key, learner, learner.cut(self._multiple, on_device)
-
     def begin_loop(
-        self, model: Any, optimizers: Any, widths_of: Any, per_step: int, stop: Any
+        self, model: Any, optimizers: Any, given_of: Any, per_step: int, stop: Any
     ) -> bool:
         """Begin to check a loop, which then computes what `check.next_batch` gives it; return
-        whether there is anything to check.
+        whether there is anything to check. `given_of` is that of `checked_of`.
         """
-        found = self._ready(model, per_step)
-        if found is None:
+        batches = self._ready(model, given_of, per_step)
+        if not batches:
             return False
-        batches, _ = found
 
-        def end(why_not: str, apart: float) -> None:
-            self._write({**self._rank, "why_not": why_not, "apart": apart})
+        def end(found: Found) -> None:
+            self._write(**found._asdict())
             stop("its checks have ended")
 
-        self.check = LoopCheck(model, optimizers, batches, widths_of, end)
+        self.check = LoopCheck(model, optimizers, batches, end)
         self.is_checking = True
         return True
 
-    def check_trainer(self, model: Any, per_step: int) -> None:
+    def check_trainer(self, model: Any, given_of: Any, per_step: int) -> None:
         """Check a Trainer, by what was kept with its batches: what computes one."""
-        found = self._ready(model, per_step)
-        if found is not None:
-            batches, computes = found
+        batches = self._ready(model, given_of, per_step)
+        if batches:
             self.is_checking = True
-            why_not, apart = check_trainer(model, batches, computes[0])
-            self._write({**self._rank, "why_not": why_not, "apart": apart})
+            (learner,) = self._learners.values()
+            assert learner.widest is not None
+            self._write(**check_trainer(model, batches, learner.widest.extra)._asdict())
 
-    def _ready(self, model: Any, per_step: int) -> tuple[list[Any], list[Any]] | None:
-        """Return what to check on this rank: batches, as (as it came, cut), and what was kept with
-        them; None where a rank has nothing, as this one's verdict then says.
+    def _ready(self, model: Any, given_of: Any, per_step: int) -> list[Checked]:
+        """Return the batches to check on this rank; none where a rank has nothing, as the verdict
+        of this one then says.
         """
-        on_device = next((p.device.type != "cpu" for p in model.parameters()), False)
-        key, cut, why, candidates = "", None, "", []
+        on_device = any(each.device.type != "cpu" for each in model.parameters())
+        batches: list[Checked] = []
+        why = "the batches of one loader were not seen"
         try:
-            key, learner, cut = self._learnt(on_device)
-            candidates = [learner.narrowest, learner.widest]
-            batches = [(each.data, cut(each.data)[0]) for each in candidates]
+            if len(self._learners) == 1:
+                ((self._rank["key"], learner),) = self._learners.items()
+                cut = learner.cut(self._multiple, on_device)
+                self._rank["cut"], self._rank["per_step"] = to_json(cut), per_step
+                batches = [checked_of(each, cut, given_of) for each in learner.checked]
+                why = UNENDED
         except UnknownError as error:
             why = str(error)
-        self._rank = {
-            "key": key,
-            "cut": None if cut is None else verdict.to_json(cut),
-            "per_step": per_step,
-            "why_not": why or UNENDED,
-            "apart": 0.0,
-            "environment": verdict.environment(_world_size()),
-        }
-        self._write(self._rank)
-        if not _all_agree(not why):
-            if not why:
-                self._write({**self._rank, "why_not": "another rank has nothing to cut"})
-            return None
-        return batches, [each.extra for each in candidates]
+        self._write(why_not=why)
+        if _all_agree(bool(batches)):
+            return batches
+        if batches:
+            self._write(why_not="another rank has nothing to cut")
+        return []
 
     def refuse(self, why: str) -> None:
         """Write that nothing is cut, where no check can begin."""
-        self._write(
-            {
-                "key": "",
-                "cut": None,
-                "per_step": 1,
-                "why_not": why,
-                "apart": 0.0,
-                "environment": verdict.environment(_world_size()),
-            }
-        )
+        self._write(why_not=why)
 
-    def _write(self, content: dict[str, Any]) -> None:
+    def _write(self, **found: Any) -> None:
+        environment = _environment(_world_size())
+        content = {**self._rank, "apart": 0.0, "outputs": 0, "environment": environment, **found}
         path = os.path.join(self._folder, RANK_FILE % _rank())
         with open(path + ".new", "w", encoding="utf-8") as stream:
             json.dump(content, stream)
@@ -180,3 +168,54 @@ def _all_agree(holds: bool) -> bool:
     held = torch.tensor([int(holds)], device=device)
     distributed.all_reduce(held, op=distributed.ReduceOp.MIN)
     return bool(held.item())
+
+
+def _environment(world_size: int) -> dict[str, Any]:
+    """Return what a verdict holds for: versions, the number of ranks, and the digests of the files
+    that the command imported, outside of installed packages.
+    """
+    modules = {name: getattr(sys.modules.get(name), "__version__", None) for name in _VERSIONS}
+    versions = {name: str(version) for name, version in modules.items() if version}
+    versions["python"] = "%d.%d.%d" % sys.version_info[:3]
+    files = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
+    # Modules of torch name files that there are not.
+    own = {f for f in files if isinstance(f, str) and os.path.isfile(f) and not is_installed(f)}
+    return {
+        "versions": versions,
+        "world_size": world_size,
+        "files": {file: digest_of(file) for file in sorted(map(os.path.abspath, own))},
+    }
+
+
+def digest_of(file: str) -> str:
+    """Return a digest of a file's content; empty where it cannot be read."""
+    try:
+        with open(file, "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _why_another(verdict: Mapping[str, Any], world_size: int) -> str:
+    """Return what is not as it was when the dry run checked it; empty if all is."""
+    known = verdict["environment"]
+    if known["world_size"] != world_size:
+        return "the dry run had %d ranks" % known["world_size"]
+    for name, version in known["versions"].items():
+        here = _version_of(name)
+        if here and here != version:
+            return "the dry run had %s %s" % (name, version)
+    changed = [file for file, digest in known["files"].items() if digest_of(file) != digest]
+    return "%s has changed since the dry run" % changed[0] if changed else ""
+
+
+def _version_of(name: str) -> str:
+    """Return the version of a module, or of Python, in this process; "" if it is not imported."""
+    if name == "python":
+        return "%d.%d.%d" % sys.version_info[:3]
+    return str(getattr(sys.modules.get(name), "__version__", ""))
+
+
+def _text_of(file: str) -> str:
+    with open(file, encoding="utf-8") as stream:
+        return stream.read()

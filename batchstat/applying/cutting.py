@@ -121,17 +121,17 @@ def tail_value(array: Any, axes: tuple[int, ...], kept: int) -> Any:
 
 
 def arrays_by_place(
-    data: Any, place: tuple[Any, ...] = ()
+    data: Any, place: tuple[Any, ...] = (), anywhere: bool = False
 ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the tensors of the processor in a batch of mappings, sequences and data classes, each
-    with its place.
+    """Yield the tensors in a batch of mappings, sequences and data classes, each with its place:
+    those of the processor, or `anywhere`.
     """
     if hasattr(data, "is_floating_point"):  # a tensor of torch
-        if data.layout == _strided() and data.is_cpu:
+        if data.layout == _strided() and (anywhere or data.is_cpu):
             yield place, data
     elif len(place) <= MOST_DEPTH:
         for key, item in _items(data):
-            yield from arrays_by_place(item, (*place, key))
+            yield from arrays_by_place(item, (*place, key), anywhere)
 
 
 def _strided() -> Any:
@@ -169,3 +169,31 @@ def replaced(data: Any, new: Mapping[tuple[Any, ...], Any], place: tuple[Any, ..
         else:  # a data class, which may be frozen
             object.__setattr__(changed, key, item)
     return changed
+
+
+def to_json(cut: Cut) -> dict[str, Any]:
+    """Return a cut as JSON has it."""
+    return {"multiple": cut.multiple, "widths": [_width_to_json(each) for each in cut.widths]}
+
+
+def _width_to_json(width: Width) -> dict[str, Any]:
+    return {
+        "ends": [[list(place), value] for place, value in width.ends],
+        "axes": [[list(place), list(axes)] for place, axes in width.axes.items()],
+        "values": [[list(place), list(values)] for place, values in width.values.items()],
+        "floor": width.floor,
+    }
+
+
+def from_json(cut: Mapping[str, Any]) -> Cut:
+    """Return a cut that `to_json` wrote."""
+    widths = [
+        Width(
+            ends=tuple((tuple(place), value) for place, value in each["ends"]),
+            axes={tuple(place): tuple(axes) for place, axes in each["axes"]},
+            values={tuple(place): tuple(values) for place, values in each["values"]},
+            floor=each["floor"],
+        )
+        for each in cut["widths"]
+    ]
+    return Cut(tuple(widths), cut["multiple"])

@@ -73,8 +73,8 @@ class _Set:
                 raise UnknownError("%s is as wide, and does not end in padding" % named(place))
         # A mask first; of the others, any tells the same.
         ends = sorted(self.ends or {}, key=lambda end: "mask" not in str(end[0][-1:]).lower())
-        values = {place: tuple(self.values.get(place, ())) for place in axes}
-        return Width(ends=(ends[0],), axes=axes, values=values)
+        known = {place: tuple(self.values.get(place, ())) for place in axes}
+        return Width(ends=(ends[0],), axes=axes, values=known)
 
 
 class Learner:
@@ -118,6 +118,11 @@ class Learner:
             if self.widest is None or tokens > self.widest.tokens:
                 self.widest = Candidate(copy.deepcopy(data), tokens, extra)
 
+    @property
+    def checked(self) -> list[Any]:
+        """The batches to check."""
+        return [each.data for each in (self.narrowest, self.widest) if each is not None]
+
     def cut(self, multiple: int, on_device: bool) -> Cut:
         """Return how the batches of the loader are cut, to a multiple that the user asks for, or
         with 0 to the one that shows. Raises UnknownError where they are not, with why.
@@ -152,8 +157,8 @@ def _widths_of(sets: Sequence[_Set]) -> tuple[Width, ...]:
             found.remove(each)
             if any(each.axes[p] != width.axes[p] for p in each.axes.keys() & width.axes.keys()):
                 raise UnknownError("an array has the widths of several sets of token ids")
-            values = {**each.values, **width.values}
-            width = Width((*each.ends, *width.ends), {**each.axes, **width.axes}, values)
+            found_values = {**each.values, **width.values}
+            width = Width((*each.ends, *width.ends), {**each.axes, **width.axes}, found_values)
         found.append(width)
     return tuple(found)
 

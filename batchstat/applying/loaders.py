@@ -104,10 +104,8 @@ def _maker() -> str:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if not is_installed(file):
             return "%s:%d %s" % (os.path.basename(file), frame.f_lineno, " ".join(names))
-        if (
-            not frame.f_globals.get("__name__", "").startswith("torch.")
-            and len(names) < _MOST_FRAMES
-        ):
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _OF_NO_USER and len(names) < _MOST_FRAMES:
             names.append(name)
         frame = frame.f_back
     return " ".join(names)

@@ -146,8 +146,8 @@ def run_command(
     environment: Mapping[str, str] | None = None,
     output: IO[bytes] | None = None,
 ) -> int:
-    """Run a command to its end, pass signals on to it, and record its processes. Its standard output
-    is this process's own, or `output`. Raises InputError where it cannot be started.
+    """Run a command to its end, pass signals on to it, and record its processes. It prints where
+    this process does, or into `output`. Raises InputError where it cannot be started.
 
     Returns:
         Its exit code, or minus the number of the signal that ended it.
@@ -158,7 +158,7 @@ def run_command(
     path = [str(INJECT), *filter(None, [variables.get("PYTHONPATH")])]
     variables["PYTHONPATH"] = os.pathsep.join(path)
     try:
-        child = subprocess.Popen(command, env=variables, stdout=output)
+        child = subprocess.Popen(command, env=variables, stdout=output, stderr=output)
     except OSError as error:
         shown = shlex.join(hidden_in(command))
         raise InputError(f"cannot start {shown}: {error.strerror}") from None

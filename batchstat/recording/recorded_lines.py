@@ -94,7 +94,7 @@ _LINES: dict[str, dict[str, Any]] = {
     "ended": {"code": int},
 }
 """What `_fits` asks of a line, by its kind."""
-_APPLIED = {"why_not": str, "apart": float, "seconds": float}
+_APPLIED = {"why_not": str, "apart": float, "outputs": 0, "seconds": float}
 _FACTS = {
     **dict.fromkeys(("id", "created"), str),
     "command": (..., [str]),

@@ -7,7 +7,7 @@ from statistics import mean, median
 
 from batchstat.hidden_secrets import hidden_in
 from batchstat.parameters import described
-from batchstat.recording.recording import RecordedBatch, Recording
+from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
 from batchstat.records import Amount, Count, Record, told, untold
 
 
@@ -26,6 +26,7 @@ class Applied(Record, kw_only=True):
     largest_difference: Amount = told(
         "The largest difference of a loss or gradient of the checks, as a share."
     )
+    outputs: Count = told("Batches whose outputs were compared with those of them cut.")
     dry_run_seconds: Amount = told("Time of the dry run before; 0 where an earlier one was taken.")
 
 
@@ -132,21 +133,7 @@ def _applied(recording: Recording) -> Applied | None:
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     tokens = [sum(part.rows * part.width for part in batch.parts) for batch in batches]
     real = [sum(map(sum, part.real or ())) for batch in batches for part in batch.parts]
-    first = recording.ranks[0]
-    seconds: dict[bool, list[float]] = {True: [], False: []}
-    seen: set[tuple[int, int]] = set()
-    batches_of_step: dict[int, list[RecordedBatch]] = {}
-    for batch in first.batches:
-        batches_of_step.setdefault(batch.step, []).append(batch)
-    ends = [0.0, *first.step_ends]
-    for number, (step, (before, after)) in enumerate(
-        zip(batches_of_step.values(), pairwise(ends), strict=False)
-    ):
-        shapes = {(part.rows, part.width) for batch in step for part in batch.parts}
-        # The first batch of a shape takes longer, on a device above all.
-        if number >= _SETTLED and shapes <= seen:
-            seconds[any(batch.before for batch in step)].append(after - before)
-        seen |= shapes
+    before, now = _step_seconds(recording.ranks[0])
     return Applied(
         why_not=facts["why_not"],
         batches=len(batches),
@@ -154,8 +141,30 @@ def _applied(recording: Recording) -> Applied | None:
         real_tokens=sum(real),
         tokens_before=sum(b.before or own for b, own in zip(batches, tokens, strict=True)),
         total_tokens=sum(tokens),
-        step_seconds_before=mean(seconds[False]) if seconds[False] else None,
-        step_seconds=mean(seconds[True]) if seconds[True] else None,
+        step_seconds_before=before,
+        step_seconds=now,
         largest_difference=facts["apart"],
+        outputs=facts["outputs"],
         dry_run_seconds=facts["seconds"],
     )
+
+
+def _step_seconds(rank: RecordedRank) -> tuple[float | None, float | None]:
+    """Return the mean times of steps without a cut batch, and of those with one; None where no step
+    is timed. The first batch of a shape takes longer: its step counts where there is no other.
+    """
+    steps: dict[int, list[RecordedBatch]] = {}
+    for batch in rank.batches:
+        steps.setdefault(batch.step, []).append(batch)
+    known: dict[bool, list[float]] = {True: [], False: []}
+    new: dict[bool, list[float]] = {True: [], False: []}
+    seen: set[tuple[int, int]] = set()
+    times = pairwise([0.0, *rank.step_ends])
+    for number, (step, (before, after)) in enumerate(zip(steps.values(), times, strict=False)):
+        shapes = {(part.rows, part.width) for batch in step for part in batch.parts}
+        if number >= _SETTLED:
+            where = known if shapes <= seen else new
+            where[any(batch.before for batch in step)].append(after - before)
+        seen |= shapes
+    whole, cut = (known[is_cut] or new[is_cut] for is_cut in (False, True))
+    return mean(whole) if whole else None, mean(cut) if cut else None

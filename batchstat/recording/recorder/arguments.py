@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -263,6 +263,12 @@ def fingerprint(ids: Any) -> int:
     if rows == width:  # the shape does not tell which of the two these are
         return hash(min(_bytes_of(ids), _bytes_of(ids.T)))
     return hash((rows * width, _bytes_of(ids.T if rows > width else ids)))
+
+
+def sign_of(parts: Sequence[ReadBatch]) -> tuple[list[int], Any]:
+    """Return the widths of a batch, and what tells it from others in this process."""
+    signs = [None if part.ids is None else fingerprint(part.ids) for part in parts]
+    return [width for part in parts for width in part.widths], signs
 
 
 def _bytes_of(ids: Any) -> bytes:

@@ -108,12 +108,7 @@ class LineQueue:
             explained = self.dry_run.learn(line["s"], computed, known, self._last_fetched)
             if explained is not None:
                 fetched_of_parts = [explained] * len(all_parts)
-        last = self._last_fetched
-        self._last_fetched = next(filter(None, reversed(fetched_of_parts)), last)
-        if self._last_fetched is not None and self._last_fetched is not last:
-            self._last_fetched.ids = all_parts[-1].ids
-            if last is not None:
-                last.ids = None
+        self._note_last(next(filter(None, reversed(fetched_of_parts)), None), all_parts[-1])
         batches = set(filter(None, fetched_of_parts))
         if len(batches) == 1:
             (fetched,) = batches
@@ -129,6 +124,13 @@ class LineQueue:
         if before:
             line["before"] = before
         self._add_parts(line, all_parts, fetched_of_parts)
+
+    def _note_last(self, fetched: Fetched | None, part: ReadBatch) -> None:
+        last = self._last_fetched
+        if fetched is not None and fetched is not last:
+            self._last_fetched, fetched.ids = fetched, part.ids
+            if last is not None:
+                last.ids = None
 
     def _add_parts(
         self, line: dict[str, Any], parts: list[ReadBatch], fetched: Sequence[Fetched | None]

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-from .arguments import WholeNumbers, as_array, length_of
+from .arguments import WholeNumbers, as_array, length_of, sign_of
 from .forward import Forward
 from .forwards import Forwards
 from .line_queue import LineQueue
@@ -173,7 +173,8 @@ class Recorder:
         if not forwards:
             return
         if self.is_checking:
-            self.applier.check.note_batch([part.width for each in forwards for part in each.read()])
+            parts = [part for each in forwards for part in each.read()]
+            self.applier.check.note_batch(sign_of(parts)[1])
             return
         line: dict[str, Any] = {"k": "batch", "s": self.steps, "model": forwards[0].model.kind}
         # When the batch began and when it ended; a Trainer's dry run computes nothing.
@@ -238,17 +239,17 @@ class Recorder:
 
     def _begin_checks(self) -> bool:
         """Let the loop compute what checks how its batches are cut; return whether it does."""
-        iterator, handing = self.queue.last_iterator, self.queue.dry_run.handing
-        model = self.queue.last_model and self.queue.last_model.module()
-        if self.why_partly or iterator is None or model is None:
+        dry_run, last_model = self.queue.dry_run, self.queue.last_model
+        iterator, model = self.queue.last_iterator, last_model and last_model.module()
+        if self.why_partly or iterator is None or model is None or dry_run is None:
             self.applier.refuse(self.why_partly or "its loop does not iterate over its loader")
             return False
 
-        def widths_of(data: Any) -> list[int]:
-            return [part.width for part in handing.read(WholeNumbers(data).converted(as_array))]
+        def given_of(data: Any) -> Any:
+            return sign_of(dry_run.handing.read(WholeNumbers(data).converted(as_array)) or [])
 
-        optimizers, per_step = list(self._optimizers.values()), self.queue.dry_run.batches_per_step
-        begins: bool = self.applier.begin_loop(model, optimizers, widths_of, per_step, self.stop)
+        optimizers, per_step = list(self._optimizers.values()), dry_run.batches_per_step
+        begins: bool = self.applier.begin_loop(model, optimizers, given_of, per_step, self.stop)
         if begins:
             self.loaders.injected = iterator, self.applier.check.next_batch
             self.forwards.record(True)

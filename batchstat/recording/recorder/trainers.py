@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-from .arguments import WholeNumbers, as_array, is_stream, length_of
+from .arguments import WholeNumbers, as_array, is_stream, length_of, sign_of
 from .forward import Forward
 from .patches import Patches
 from .recorder import Recorder
@@ -198,16 +199,6 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         if hasattr(args, name):
             patches.replace(args, name, lambda _, value=value: value)
 
-    def note_for_checks(
-        trainer: Any, model: Any, inputs: Any, positional: Any, keywords: Any, original: Any
-    ) -> None:
-        facts, arrays = recorder.forwards.model_of(model), WholeNumbers(inputs).converted(as_array)
-
-        def compute(batch: Any) -> float:
-            return float(original(trainer, model, batch, *positional, **keywords))
-
-        recorder.applier.note(None, inputs, facts.read(arrays), facts.pad_token_id, compute)
-
     def training_step(
         original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
@@ -220,7 +211,8 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         recorder.is_step_counted = _is_counted(*positional, **keywords)
         forward.is_counted = recorder.is_step_counted and model_facts.uses_count
         if recorder.applier is not None:
-            note_for_checks(self, model, inputs, positional, keywords, original)
+            compute = functools.partial(original, self, model)
+            _note_for_checks(recorder, model, inputs, lambda b: compute(b, *positional, **keywords))
         recorder.note_batch([forward])
         return torch.zeros((), device=self.args.device)  # the loss, which the loop adds up
 
@@ -237,6 +229,22 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     reader = _epoch_reader(module, recorder, patches)
     # First, to end the epoch before they do, and last, to go on after they have stopped.
     patches.replace(handler, "callbacks", lambda _: [reader, *quiet, reader])
+
+
+def _note_for_checks(recorder: Recorder, model: Any, inputs: Any, compute: Any) -> None:
+    """Let the applier look at a Trainer's batch; `compute` trains on one, and returns its loss."""
+    facts, arrays = recorder.forwards.model_of(model), WholeNumbers(inputs).converted(as_array)
+    recorder.applier.note(
+        None, inputs, facts.read(arrays), facts.pad_token_id, lambda batch: float(compute(batch))
+    )
+
+
+def _check(recorder: Recorder, model: Any, per_step: int) -> None:
+    facts = recorder.forwards.model_of(model)
+    recorder.forwards.record(False)
+    recorder.applier.check_trainer(
+        model, lambda data: sign_of(facts.read(WholeNumbers(data).converted(as_array))), per_step
+    )
 
 
 def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
@@ -258,8 +266,7 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
         if is_cut and length_of(given.get("train_dataloader")) is None:
             recorder.why_partly = "max_steps=%d ends a stream without a length" % state.max_steps
         if recorder.applier is not None:
-            recorder.forwards.record(False)
-            recorder.applier.check_trainer(given["model"], args.gradient_accumulation_steps)
+            _check(recorder, given["model"], args.gradient_accumulation_steps)
         recorder.stop("an epoch was read, nothing was computed")
 
     events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}

@@ -42,33 +42,34 @@ def run_source(run: RunFacts) -> Iterator[Line]:
     if run.python:
         yield Line("python", one_line(run.python))
     if run.applied is not None:
-        yield applied_line(run.applied)
+        yield applied_line(run.applied, run.is_dry)
 
 
-def applied_line(applied: Applied) -> Line:
-    """Return the line on what `--apply` did."""
-    if applied.why_not or not applied.cut_batches:
-        why = applied.why_not or "no batch after the first steps had padding to cut"
-        return Line("applied", f"nothing: {one_line(why)}")
-    before, now = (
-        1 - applied.real_tokens / tokens for tokens in (applied.tokens_before, applied.total_tokens)
-    )
-    facts = [
-        f"padding cut in {applied.cut_batches:,} of {counted(applied.batches, 'batch', 'batches')}: "
-        f"{percent(before)} → {percent(now)} padding"
-    ]
-    if applied.step_seconds and applied.step_seconds_before:
-        each, first = (
-            duration(100 * seconds)
-            for seconds in (applied.step_seconds, applied.step_seconds_before)
+def applied_line(applied: Applied, is_dry: bool) -> Line:
+    """Return the line on what `--apply` did, or in a dry run would do."""
+    if applied.why_not:
+        return Line("applied", f"nothing: {one_line(applied.why_not, 300)}")
+    facts = ["nothing yet: the same command without --dry-run cuts its padding"]
+    if not is_dry:
+        before, now = (
+            percent(1 - applied.real_tokens / tokens)
+            for tokens in (applied.tokens_before, applied.total_tokens)
         )
-        facts.append(f"{each} per 100 steps, {first} before (the first steps, which were not cut)")
-    facts.append(
-        f"checked: loss and gradients of 2 steps equal to {applied.largest_difference:.0e}"
-    )
+        batches = counted(applied.batches, "batch", "batches")
+        facts = [f"padding cut in {applied.cut_batches:,} of {batches}: {before} → {now} padding"]
+    if applied.step_seconds and applied.step_seconds_before:
+        now, before = map(_of_100, (applied.step_seconds, applied.step_seconds_before))
+        facts.append(f"{now} per 100 steps, {before} before (first steps, which were not cut)")
+    outputs = counted(applied.outputs, "batch", "batches")
+    same = f"equal to {applied.largest_difference:.0e}"
+    facts.append(f"checked: outputs of {outputs}, loss and gradients of 2 steps {same}")
     took = applied.dry_run_seconds
     facts.append(f"dry run {duration(took)}" if took else "by the last dry run")
     return Line("applied", " · ".join(facts))
+
+
+def _of_100(seconds: float) -> str:
+    return duration(100 * seconds)
 
 
 def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:

@@ -5,13 +5,12 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from batchstat.applying.applier import RANK_FILE
-from batchstat.applying.verdict import digest_of, joined, read
+from batchstat.applying.applier import RANK_FILE, UNENDED, digest_of
 from batchstat.errors import InputError, OptionError
 from batchstat.hidden_secrets import hidden_in
 from batchstat.recording.launch import has_several_nodes, run_command
@@ -29,13 +28,15 @@ class Checked:
     file: str = ""  # of the verdict, by which they are cut; empty where nothing is
     why_not: str = ""  # why nothing is cut; empty where they are
     apart: float = 0.0  # the largest difference of a cut result, as a share
+    outputs: int = 0  # batches whose outputs were compared
     seconds: float = 0.0  # that the dry run took; 0 where an earlier one was taken
     code: int = 0  # minus the number of the signal that ended the dry run, for Ctrl-C
 
     @property
     def facts(self) -> dict[str, Any]:
         """What is kept with the recording of the run."""
-        return {"why_not": self.why_not, "apart": self.apart, "seconds": self.seconds}
+        numbers = {"apart": self.apart, "outputs": self.outputs, "seconds": self.seconds}
+        return {"why_not": self.why_not, **numbers}
 
 
 def checked_before(
@@ -46,13 +47,14 @@ def checked_before(
     """
     file = folder / DRY_FOLDER / VERDICT_FILE
     try:
-        verdict = read(str(file))
+        verdict = json.loads(file.read_bytes())
         same = verdict["command"] == [*hidden_in(command)] and verdict["python"] == python
         files = verdict["environment"]["files"]
         holds = same and verdict["multiple"] == multiple and not verdict["why_not"]
         if not holds or any(digest_of(path) != digest for path, digest in files.items()):
             return None
-        return Checked(file=str(file.resolve()), apart=verdict["apart"])
+        found = verdict["apart"], verdict["outputs"]
+        return Checked(file=str(file.resolve()), apart=found[0], outputs=found[1])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -61,10 +63,12 @@ def check_command(
     folder: Path, words: Sequence[str], command: Sequence[str], python: str, orders: Orders
 ) -> Checked:
     """Run a command dry with its checks, into a folder that `orders` name, and return what they
-    say. Its standard output goes to a file there.
+    say. What it prints goes to a file there.
     """
     for file in folder.glob(RANK_FILE.replace("%05d", "*")):
         file.unlink()
+    file = (folder / OUTPUT_FILE).as_posix()
+    sys.stderr.write(f"batchstat: first a dry run that checks what is cut; it prints into {file}\n")
     began = time.monotonic()
     with (folder / OUTPUT_FILE).open("wb") as output:
         code = run_command(words, orders, output=output)
@@ -77,15 +81,22 @@ def check_command(
             ranks.append(json.load(stream))
     if not ranks:
         return Checked(why_not=_why_nothing(folder, code), seconds=seconds)
-    verdict = {**joined(ranks), "command": [*hidden_in(command)], "python": python}
+    verdict = {**_joined(ranks), "command": [*hidden_in(command)], "python": python}
     verdict["multiple"] = orders.multiple
     if not verdict["why_not"] and verdict["environment"]["world_size"] != len(ranks):
         verdict["why_not"] = "not all ranks were checked"
     file = folder / VERDICT_FILE
     file.write_text(json.dumps(verdict))
-    if verdict["why_not"]:
-        return Checked(why_not=verdict["why_not"], apart=verdict["apart"], seconds=seconds)
-    return Checked(file=str(file.resolve()), apart=verdict["apart"], seconds=seconds)
+    why_not = verdict["why_not"]
+    if why_not == UNENDED:
+        why_not = f"{UNENDED}, with exit code {code}: {(folder / OUTPUT_FILE).as_posix()}"
+    return Checked(
+        file="" if verdict["why_not"] else str(file.resolve()),
+        why_not=why_not,
+        apart=verdict["apart"],
+        outputs=verdict["outputs"],
+        seconds=seconds,
+    )
 
 
 def _why_nothing(folder: Path, code: int) -> str:
@@ -113,3 +124,34 @@ def why_unchecked(words: Sequence[str]) -> str:
     except (OSError, ValueError, AttributeError):  # closed, or none as in a notebook
         is_pipe = False
     return "standard input is a pipe, which a dry run would read" if is_pipe else ""
+
+
+def _joined(ranks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the verdict of all ranks: one loader that all of them cut alike, or why none is."""
+    reasons = [each["why_not"] for each in ranks if each["why_not"]]
+    cuts = [each["cut"] for each in ranks if each["cut"] is not None]
+    shapes = [[(w["ends"], w["axes"]) for w in cut["widths"]] for cut in cuts]
+    if not reasons and any(each["key"] != ranks[0]["key"] for each in ranks):
+        reasons = ["the ranks read loaders of different sizes"]
+    if not reasons and any(each != shapes[0] for each in shapes):
+        reasons = ["the ranks read batches of different arrays"]
+    if reasons:
+        return {**ranks[0], "why_not": reasons[0], "cut": None}
+    widths = []
+    for alike in zip(*(cut["widths"] for cut in cuts), strict=True):
+        values = {json.dumps(place): found for place, found in alike[0]["values"]}
+        for each in alike[1:]:
+            for place, found in each["values"]:
+                own = values[json.dumps(place)]
+                own += [value for value in found if value not in own]
+        floor = max(each["floor"] for each in alike)  # which all ranks have checked
+        values_found = [[json.loads(place), found] for place, found in values.items()]
+        widths.append({**alike[0], "values": values_found, "floor": floor})
+    multiple = max(cut["multiple"] for cut in cuts)
+    apart, outputs = max(e["apart"] for e in ranks), sum(e["outputs"] for e in ranks)
+    return {
+        **ranks[0],
+        "apart": apart,
+        "outputs": outputs,
+        "cut": {"multiple": multiple, "widths": widths},
+    }

@@ -1,6 +1,8 @@
 """`run`: what a command trains on, and what would help."""
 
+import json
 import secrets
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -127,8 +129,12 @@ def run(
         checked = _checked(folder, words, command, python, multiple, dry_run)
         if dry_run or checked.code:
             code, dry_folder = checked.code, folder.path / DRY_FOLDER
-            run_id = str((read_facts(dry_folder / RUN_FILE) or {}).get("id"))
+            facts = read_facts(dry_folder / RUN_FILE) or {"id": ""}
+            run_id = facts["id"]
+            (dry_folder / RUN_FILE).write_text(json.dumps({**facts, "applied": checked.facts}))
             return Run(folder=dry_folder, run_id=run_id, command=words, code=code)
+        if checked.why_not:
+            sys.stderr.write(f"batchstat: nothing is cut: {checked.why_not}\n")
     orders = begin_run(folder, command, dry_run, steps, no_weights, python, checked, multiple)
     code = run_command(words, orders)
     result = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
