@@ -66,6 +66,7 @@ class Observed:
     loader: LoaderFacts | None = None  # how batches were read
     padded: str = ""  # what is padded before rows are batched, in words; empty if nothing is
     repair: str = ""  # what the user can do to take that padding out; empty if that is not known
+    apply: str = ""  # the command that takes it out; empty if there is none
     unpadded: StrategySpec | None = None
     without_padding: Profile | None = None
     warnings: tuple[Finding, ...] = ()  # warnings of the report
@@ -141,6 +142,8 @@ def observe_batches(
     """Return what is known of a training whose batches were read."""
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
     repair = _repair_of_loader(collated, known.get("trainer"))
+    if repair and known.get("apply"):
+        repair = f"take that padding out, as {known['apply']} does"
     batches, unpadded = replace(collated.batches, repair=repair), None
     batch_sizes = np.diff(batches.batch_offsets)  # (n_batches,) rows of each batch
     size = int(batch_sizes[0])

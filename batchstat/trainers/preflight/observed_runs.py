@@ -1,5 +1,6 @@
 """What a recorded command trained on: its samples, and its batches."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from batchstat.errors import InputError, OptionError
 from batchstat.findings import Finding
+from batchstat.hidden_secrets import hidden_in
 from batchstat.planning.strategies.registry import names_strategy
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recorded_times import times_of
@@ -61,7 +63,18 @@ def observe_recording(recording: Recording) -> Observed:
         or (trainer is not None and trainer.stream),
         epoch=_whole_epoch(recording, batches),
         times=times_of(recording),
+        apply=_applying_command(recording),
     )
+
+
+def _applying_command(recording: Recording) -> str:
+    """Return the command by which `--apply` runs a recorded one; empty for a part of a program, or
+    where it did.
+    """
+    words = hidden_in(recording.facts.get("command", ()))
+    if not words or recording.facts.get("applied") is not None:
+        return ""
+    return shlex.join(["batchstat", "run", "--apply", *words])
 
 
 def _whole_epoch(recording: Recording, batches: RecordedBatches) -> WholeEpoch | None:
