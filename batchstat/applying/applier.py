@@ -35,7 +35,8 @@ class Applier:
         self._rank: dict[str, Any] = {"key": "", "cut": None, "per_step": 1}  # of its verdict
         if verdict_file:
             try:
-                self._verdict = json.loads(_text_of(verdict_file))
+                with open(verdict_file, encoding="utf-8") as stream:
+                    self._verdict = json.load(stream)
             except (OSError, ValueError) as error:
                 self._say("its verdict cannot be read: %s" % error)
 
@@ -51,7 +52,7 @@ class Applier:
         self._last_key = iterator.__dict__[KEY]
         if self._verdict is None or self._verdict["key"] != self._last_key:
             return
-        if why := _why_another(self._verdict, _world_size()):
+        if why := _why_another(self._verdict["environment"]):
             self._verdict = None
             self._say(why)
             return
@@ -130,7 +131,7 @@ class Applier:
         self._write(why_not=why)
 
     def _write(self, **found: Any) -> None:
-        environment = _environment(_world_size())
+        environment = _environment()
         content = {**self._rank, "apart": 0.0, "outputs": 0, "environment": environment, **found}
         path = os.path.join(self._folder, RANK_FILE % _rank())
         with open(path + ".new", "w", encoding="utf-8") as stream:
@@ -170,21 +171,21 @@ def _all_agree(holds: bool) -> bool:
     return bool(held.item())
 
 
-def _environment(world_size: int) -> dict[str, Any]:
-    """Return what a verdict holds for: versions, the number of ranks, and the digests of the files
-    that the command imported, outside of installed packages.
+def _environment() -> dict[str, Any]:
+    """Return what a verdict holds for; with the digests of the files that the command imported,
+    outside of installed packages.
     """
-    modules = {name: getattr(sys.modules.get(name), "__version__", None) for name in _VERSIONS}
-    versions = {name: str(version) for name, version in modules.items() if version}
-    versions["python"] = "%d.%d.%d" % sys.version_info[:3]
     files = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
     # Modules of torch name files that there are not.
     own = {f for f in files if isinstance(f, str) and os.path.isfile(f) and not is_installed(f)}
-    return {
-        "versions": versions,
-        "world_size": world_size,
-        "files": {file: digest_of(file) for file in sorted(map(os.path.abspath, own))},
-    }
+    digests = {file: digest_of(file) for file in sorted(map(os.path.abspath, own))}
+    return {"versions": _versions(), "world_size": _world_size(), "files": digests}
+
+
+def _versions() -> dict[str, str]:
+    modules = {name: getattr(sys.modules.get(name), "__version__", None) for name in _VERSIONS}
+    versions = {name: str(version) for name, version in modules.items() if version}
+    return {"Python": "%d.%d.%d" % sys.version_info[:3], **versions}
 
 
 def digest_of(file: str) -> str:
@@ -196,26 +197,13 @@ def digest_of(file: str) -> str:
         return ""
 
 
-def _why_another(verdict: Mapping[str, Any], world_size: int) -> str:
-    """Return what is not as it was when the dry run checked it; empty if all is."""
-    known = verdict["environment"]
-    if known["world_size"] != world_size:
+def _why_another(known: Mapping[str, Any]) -> str:
+    """Return what is not as it was in the dry run; empty if all is."""
+    if known["world_size"] != _world_size():
         return "the dry run had %d ranks" % known["world_size"]
+    here = _versions()
     for name, version in known["versions"].items():
-        here = _version_of(name)
-        if here and here != version:
+        if here.get(name, version) != version:
             return "the dry run had %s %s" % (name, version)
     changed = [file for file, digest in known["files"].items() if digest_of(file) != digest]
     return "%s has changed since the dry run" % changed[0] if changed else ""
-
-
-def _version_of(name: str) -> str:
-    """Return the version of a module, or of Python, in this process; "" if it is not imported."""
-    if name == "python":
-        return "%d.%d.%d" % sys.version_info[:3]
-    return str(getattr(sys.modules.get(name), "__version__", ""))
-
-
-def _text_of(file: str) -> str:
-    with open(file, encoding="utf-8") as stream:
-        return stream.read()

@@ -68,10 +68,8 @@ def observe_recording(recording: Recording) -> Observed:
 
 
 def _applying_command(recording: Recording) -> str:
-    """Return the command by which `--apply` runs a recorded one; empty for a part of a program, or
-    where it did.
-    """
     words = hidden_in(recording.facts.get("command", ()))
+    # A part of a program has no command; and there is nothing to say where it was applied.
     if not words or recording.facts.get("applied") is not None:
         return ""
     return shlex.join(["batchstat", "run", "--apply", *words])
