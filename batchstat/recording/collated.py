@@ -117,9 +117,7 @@ def collated_batches(
                     "pass lists of sample numbers with their lengths instead",
                 )
             fetched = loaders.take_with_tensors(WholeNumbers(batch).tensors)
-            fetched = fetched or loaders.take_with_ids(
-                read, None, loaders.newest_epoch, loaders.live_epochs
-            )
+            fetched = fetched or loaders.take_with_ids(read, None, loaders.epochs)
             numbers.append(None if fetched is None else fetched.numbers)
             read.ids = read.real_mask = None  # else the token ids of an epoch stay in memory
             read_batches.append(read)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError
-from batchstat.recording.recorder.lines import nested
 from batchstat.recording.recorder.log import FORMAT
+from batchstat.recording.recorder.read_batches import nested
 from batchstat.words import short
 
 _UNUSED = "were computed and never stepped"
@@ -33,7 +33,7 @@ _PART = {
     "straight": (..., bool),
     "doubt": (..., str),
 }
-"""What a forward computes, as `recorder.lines.part_of` writes it."""
+"""What a forward computes, as `part_of` of the recorder writes it."""
 _READ = {
     "parts": [_PART, ...],
     "epoch": (..., None, 0),

@@ -20,9 +20,8 @@ from batchstat.recording.recorded_lines import (
     steps_of,
 )
 from batchstat.recording.recorder.arguments import split_digests
-from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import PROCESSES
-from batchstat.recording.recorder.read_batches import ReadBatch
+from batchstat.recording.recorder.read_batches import ReadBatch, read_of
 
 RUN_FILE = "run.json"
 _FILE = re.compile(r"\d{5,}-.+-(0|[1-9]\d*)([-._]\w+)*\.jsonl")  # as `Log.open` makes them

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.recording.recorder.lines import part_of
 from batchstat.recording.recorder.log import FORMAT
+from batchstat.recording.recorder.read_batches import part_of
 from batchstat.recording.recorder.reading import read_batch
 from batchstat.recording.recording import RUN_FILE
 

@@ -37,19 +37,20 @@ class DryRun:
         known: list[Fetched],
         last: Fetched | None,
     ) -> Fetched | None:
-        """Learn from the forwards of a batch how the loop hands a loader's batch to its model, and
-        return it: one `known` to have the same ids, or recent, after the `last`; None without one.
+        """Learn from the forwards of a batch how the loop hands a loader's batch to its model. That
+        is one `known` to have the same token ids, or a recent one of which the model was given a
+        part, such as all tokens but the last. `last` came before it. Return the loader's batch;
+        None if none explains what was computed.
         """
         self._batches_of_steps[step] += 1
-        # Or a recent one of which the model was given a part, such as all tokens but the last.
-        epoch, forward = last and last.epoch, computed[0][1]
-        recent = [each for each in self._loaders.recent if each.epoch <= forward.newest_epoch]
-        recent = [each for each in recent if goes_on(each, last, forward.live_epochs)]
+        epoch, epochs = last and last.epoch, computed[0][1].epochs
+        recent = [each for each in self._loaders.recent if each.epoch <= epochs.newest]
+        # One that was not computed yet, and of the iterator that runs, not an ended evaluation's.
         best_first = sorted(
-            dict.fromkeys([*known, *recent]),
+            dict.fromkeys([*known, *(each for each in recent if goes_on(each, last, epochs))]),
             key=lambda each: (
                 each in self._computed,
-                each.epoch not in forward.live_epochs,
+                each.epoch not in epochs.live,
                 each not in known,
                 each.epoch != epoch,
                 -each.epoch,

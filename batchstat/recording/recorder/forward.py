@@ -11,7 +11,7 @@ from typing import Any
 
 from .arguments import WholeNumbers, as_array, unwrapped
 from .devices import Copies, Moment, copied
-from .loaders import Fetched
+from .loaders import Epochs, Fetched
 from .read_batches import ReadBatch
 from .reading import read_parts
 from .token_ids import Inside
@@ -87,8 +87,7 @@ class Forward:
     came_back = False  # whether a gradient has come back to an output
     is_watched = False  # whether any output was found that a gradient could come back to
     sizes: Sequence[tuple[int, ...]] = ()  # of the outputs that are no single number
-    newest_epoch = sys.maxsize  # the number of the newest iterator of a loader
-    live_epochs: frozenset[int] = frozenset()  # the numbers of those that the loop held
+    epochs = Epochs(sys.maxsize)  # of the loaders when it began
     fetched: Fetched | None = None  # the loader's batch that has its very tensors
     arrays: Any = None  # the whole numbers among its arguments; None while a device has them
     _copies: Copies | None = None  # that a device still makes

@@ -197,8 +197,7 @@ class Forwards:
         is_new = not self._has_threads and model.inside.begin(numbers.nested)
         self._inside = model.inside if is_new else None
         forward = Forward(model, numbers, self.clock.now(), is_new)
-        forward.newest_epoch = self.loaders.newest_epoch
-        forward.live_epochs = self.loaders.live_epochs
+        forward.epochs = self.loaders.epochs
         forward.fetched = self.loaders.take_with_tensors(numbers.tensors)
         forward.has_ids = "inputs_embeds" not in arguments
         has_count = arguments.get("num_items_in_batch") is not None

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from .arguments import Digests, fingerprint, is_stream
 from .devices import Clock, Moment
 from .dry_run import DryRun
-from .lines import part_of
 from .loaders import Fetched, Loaders
 from .log import Log
 from .orders import Orders
-from .read_batches import ReadBatch
+from .read_batches import ReadBatch, part_of
 
 if TYPE_CHECKING:
     from .forward import Forward
@@ -97,7 +96,7 @@ class LineQueue:
             key = None if ids is None or len(computed) < 2 else fingerprint(ids)
             fetched = forward.fetched or views.get(key)
             fetched = fetched or self._loaders.take_with_ids(
-                parts[0], self._last_fetched, forward.newest_epoch, forward.live_epochs
+                parts[0], self._last_fetched, forward.epochs
             )
             if key is not None:
                 views[key] = fetched

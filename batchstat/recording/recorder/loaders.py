@@ -7,7 +7,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Container, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .arguments import WholeNumbers, as_array, fingerprint
 from .read_batches import ReadBatch, is_equal
@@ -19,6 +19,13 @@ _BEFORE = "_batchstat_before"  # that which has the tokens before its batch was 
 _RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
 _RECENT_IN_DRY_RUN = 256  # from which it learns: a loop may take the batches of a step at once
 _MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an evaluation
+
+
+class Epochs(NamedTuple):
+    """What is known of iterators at one moment, by their numbers."""
+
+    newest: int
+    live: frozenset[int] = frozenset()  # those that have yielded and that the loop still holds
 
 
 class Fetched:
@@ -58,8 +65,9 @@ class Fetched:
 class Loaders:
     """Finds, for the batch that a forward computed, the batch of a loader that it came from.
 
-    Loaders prefetch, and evaluation has loaders too. So each batch waits here until a forward
-    computes it: the same tensors, or, where they were copied to a device, the same token ids.
+    Loaders prefetch, a dispatcher cuts batches into parts, and evaluation has loaders too. So each
+    batch waits here until a forward computes it: the same tensors, or, where they were copied to a
+    device, the same token ids.
     """
 
     def __init__(self, keeps_batches: bool) -> None:
@@ -74,10 +82,12 @@ class Loaders:
         self._waiting: collections.OrderedDict[int, list[Fetched]] = collections.OrderedDict()
         self._data_sets, self._loaders = _Numbering(), _Numbering()
         # The number of the newest iterator, and how many iterators have yielded batches.
-        self.newest_epoch, self.n_yielding = -1, 0
+        self._newest_epoch, self.n_yielding = -1, 0
         # (an iterator, what returns the batch that it yields instead of its own), for checks.
         self.injected: Any = None
-        self._iterators: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        # number of an iterator -> weak reference to it. Another one for each change, since several
+        # threads may iterate.
+        self._iterators: dict[int, Any] = {}
         self._trained: set[int] = set()  # the numbers of iterators whose batches were computed
 
     def note_asked(self, iterator: Any, index: Any) -> None:
@@ -91,7 +101,11 @@ class Loaders:
     def note_ended(self, iterator: Any) -> None:
         """Note that an iterator has no more batches. One that persists stays in memory."""
         if getattr(iterator, "_persistent_workers", False):
-            self._iterators.pop(iterator, None)
+            self._iterators = self._live_but(iterator)
+
+    def _live_but(self, iterator: Any) -> dict[int, Any]:
+        held = self._iterators.items()
+        return {epoch: ref for epoch, ref in held if all(ref() is not n for n in (None, iterator))}
 
     def note_yielded(self, iterator: Any, data: Any) -> None:
         """Note a batch that a loader yields, with the sample numbers that were asked for it."""
@@ -116,7 +130,8 @@ class Loaders:
         """
         self.recent.append(fetched)
         if not fetched.place:  # one that persists had another number before
-            self._iterators[fetched.iterator()] = fetched.epoch
+            others = self._live_but(fetched.iterator())
+            self._iterators = {**others, fetched.epoch: fetched.iterator}
         # In a dry run no batch is taken by its tensors: each waits from the beginning.
         if self._keeps_batches:
             self._put_waiting(fetched)
@@ -133,9 +148,9 @@ class Loaders:
             self._waiting.popitem(last=False)  # the oldest
 
     @property
-    def live_epochs(self) -> frozenset[int]:
-        """The numbers of the iterators that have yielded and that the loop still holds."""
-        return frozenset(self._iterators.values())
+    def epochs(self) -> Epochs:
+        """What is known of iterators now."""
+        return Epochs(self._newest_epoch, frozenset(self._live_but(None)))
 
     def mark_dispatched(self, iterator: Any) -> None:
         """Note that accelerate's dispatcher cuts what an iterator yields into parts for ranks."""
@@ -165,8 +180,8 @@ class Loaders:
 
     def _new_facts(self, data_set: Any, loader: Any) -> _IteratorFacts:
         numbers = self._data_sets.number_of(data_set), self._loaders.number_of(loader)
-        self.newest_epoch += 1
-        return _IteratorFacts((self.newest_epoch, *numbers))
+        self._newest_epoch += 1
+        return _IteratorFacts((self._newest_epoch, *numbers))
 
     def take_with_tensors(self, tensors: list[Any]) -> Fetched | None:
         """Return the recent batch that holds one of a forward's tensors, and forget it."""
@@ -181,14 +196,10 @@ class Loaders:
         return None
 
     def take_with_ids(
-        self,
-        computed: ReadBatch,
-        last: Fetched | None,
-        newest_epoch: int,
-        live_epochs: Container[int],
+        self, computed: ReadBatch, last: Fetched | None, epochs: Epochs
     ) -> Fetched | None:
         """Return the waiting batch that has the token ids of a computed one, and forget it. `last`
-        is the loader's batch before it; the others are as they were when it was computed.
+        is the loader's batch before it; `epochs` are of when it was computed.
         """
         if computed.ids is None:
             return None
@@ -198,9 +209,9 @@ class Loaders:
         key = fingerprint(computed.ids)
         # Batches are read a while after they are computed: a later epoch may have begun.
         waiting = self._waiting.get(key, [])
-        same_ids = [each for each in waiting if each.epoch <= newest_epoch]
+        same_ids = [each for each in waiting if each.epoch <= epochs.newest]
         if self._keeps_batches or (last is not None and is_equal(last.ids, computed.ids)):
-            same_ids = [each for each in same_ids if goes_on(each, last, live_epochs)]
+            same_ids = [each for each in same_ids if goes_on(each, last, epochs)]
         if not same_ids:
             return None
         # An evaluation on the training data hands out the same batches, and an epoch before may
@@ -210,7 +221,7 @@ class Loaders:
         taken = max(
             same_ids,
             key=lambda each: (
-                each.epoch in live_epochs,
+                each.epoch in epochs.live,
                 each.epoch == epoch,
                 each.epoch in self._trained,
                 each.epoch,
@@ -239,13 +250,14 @@ class Loaders:
         return waiting
 
 
-def goes_on(fetched: Fetched, last: Fetched | None, live_epochs: Container[int]) -> bool:
-    """Return whether a loop may compute a batch after the `last` one: as long as the iterator of
-    that goes on, what an ended one left, as an evaluation, is not computed any more.
+def goes_on(fetched: Fetched, last: Fetched | None, epochs: Epochs) -> bool:
+    """Return whether a loop may compute a batch of a loader after the `last` one. What an ended
+    evaluation or an earlier epoch left is not computed any more as long as the iterator of the last
+    goes on: an equal batch is that one, computed again.
     """
     if last is None or fetched.epoch == last.epoch:
         return True
-    return fetched.epoch in live_epochs or last.epoch not in live_epochs
+    return fetched.epoch in epochs.live or last.epoch not in epochs.live
 
 
 class _IteratorFacts:

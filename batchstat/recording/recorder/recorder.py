@@ -333,7 +333,9 @@ def _holds_gradients(owner: Any, model: Any) -> bool:
 
 
 def _makes_tail() -> bool:
-    """Return whether Lightning or accelerate steps, which also do on an epoch's last batches."""
+    """Return whether Lightning or accelerate, which counts batches, calls the optimizer that now
+    steps: both also step on the last batches of an epoch.
+    """
     frame: Any = sys._getframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -1,5 +1,6 @@
 """Loops of torch in many forms, each against what it really computes."""
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import batchstat
+from batchstat.recording.recorder.loaders import Loaders
 from batchstat.recording.recording import Recording
 from batchstat.trainers.preflight.current import training_of_observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
@@ -585,6 +587,32 @@ def test_a_thread_that_infers_does_not_hide_the_training(tmp_path):
 
     found = recorded(tmp_path / "run", loop)
     assert (real(found), widths(found)) == (LENGTHS, OWN_WIDTHS)
+
+
+class Iterator:
+    """Stands for that of a loader, which is noted by what it is called with alone."""
+
+
+def test_threads_that_iterate_do_not_end_recording():
+    """Each begins iterators while a forward asks which there are."""
+    loaders, is_over = Loaders(keeps_batches=False), threading.Event()
+
+    def iterate() -> None:
+        while not is_over.is_set():
+            held = [Iterator() for _ in range(50)]
+            for each in held:
+                loaders.note_yielded(each, [])
+
+    thread, interval = threading.Thread(target=iterate), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # else threads seldom meet
+    thread.start()
+    try:
+        most = max(len(loaders.epochs.live) for _ in range(5_000))
+    finally:
+        is_over.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert most > 10
 
 
 def test_threads_that_train_are_said_to(tmp_path):

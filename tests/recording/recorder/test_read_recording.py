@@ -13,8 +13,8 @@ from batchstat import InputError
 from batchstat.documents.base import to_text
 from batchstat.documents.preflight import preflight_document
 from batchstat.recording.recorded_batches import batches_of
-from batchstat.recording.recorder.lines import part_of, read_of
 from batchstat.recording.recorder.log import FORMAT
+from batchstat.recording.recorder.read_batches import part_of, read_of
 from batchstat.recording.recorder.reading import read_batch, read_parts
 from batchstat.recording.recording import read_recording
 from batchstat.trainers.preflight.current import training_of_observed
