@@ -38,9 +38,11 @@ class _Set:
         self.axes: dict[Any, tuple[int, ...]] | None = None
         # For each array, what stood at its end; None among them for what is no padding.
         self.values: dict[Any, set[Any]] = {}
+        self.columns = 0  # of the longest rows of all batches
 
     def note(self, arrays: Mapping[Any, Any], width: int, longest: int, padding: Any) -> None:
         """Look at a batch, of which this set has these columns, and as many in its longest row."""
+        self.columns += longest
         ends = {
             (place, value): None
             for place, array in arrays.items()
@@ -64,12 +66,16 @@ class _Set:
                 value = tail_value(arrays[place], own, longest)
                 self.values.setdefault(place, set()).add(value)
 
+    def ends_in_padding(self, place: Any) -> bool:
+        """Return whether an array ended in padding where the rows of this set did."""
+        values = self.values.get(place, set())
+        return None not in values and len(values) <= _MOST_VALUES
+
     def width(self) -> Width:
         """Return how its arrays are cut. Raises UnknownError."""
         axes = {place: own for place, own in (self.axes or {}).items() if own}
         for place in axes:
-            values = self.values.get(place, set())
-            if None in values or len(values) > _MOST_VALUES:
+            if not self.ends_in_padding(place):
                 raise UnknownError("%s is as wide, and does not end in padding" % named(place))
         # A mask first; of the others, any tells the same.
         ends = sorted(self.ends or {}, key=lambda end: "mask" not in str(end[0][-1:]).lower())
@@ -149,8 +155,11 @@ def _widths_of(sets: Sequence[_Set]) -> tuple[Width, ...]:
     """Return the widths of sets of token ids; sets that share an array, of one width in every batch
     that was seen, are cut alike.
     """
+    _share_out(sets)
     found: list[Width] = []
     for one in sets:
+        if not any((one.axes or {}).values()):  # another set has all of its arrays
+            continue
         width = one.width()
         shared = [each for each in found if each.axes.keys() & width.axes.keys()]
         for each in shared:
@@ -161,6 +170,18 @@ def _widths_of(sets: Sequence[_Set]) -> tuple[Width, ...]:
             width = Width((*each.ends, *width.ends), {**each.axes, **width.axes}, found_values)
         found.append(width)
     return tuple(found)
+
+
+def _share_out(sets: Sequence[_Set]) -> None:
+    """Give each array that is as wide as several sets of token ids, such as an encoder's and a
+    decoder's, to the one of the shortest rows of those with which it ended in padding.
+    """
+    for place in {place for one in sets for place in one.axes or {}}:
+        having = [one for one in sets if (one.axes or {}).get(place)]
+        fitting = [one for one in having if one.ends_in_padding(place)]
+        for one in having if fitting else []:
+            if one is not min(fitting, key=lambda each: each.columns):
+                one.axes = {**(one.axes or {}), place: ()}
 
 
 def _shapes_of(part: Any) -> list[tuple[int, int]]:
