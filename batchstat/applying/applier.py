@@ -65,7 +65,7 @@ class Applier:
         iterator._collate_fn = CuttingCollate(iterator._collate_fn, cut, n_whole)
 
     # --- in a dry run ----------------------------------------------------------------------------
-    def note(self, iterator: Any, data: Any, parts: Any, pad_token_id: Any, extra: Any) -> None:
+    def note(self, iterator: Any, data: Any, parts: Any, pad_token_id: Any, extra: Any) -> bool:
         """Look at a batch of an iterator, None for the last one; as `Learner.note` does."""
         key = self._last_key if iterator is None else iterator.__dict__.get(KEY, "")
         if iterator is None:  # accelerate's loader has moved what its collator made to the device
@@ -74,7 +74,7 @@ class Applier:
         learner = self._learners.get(key)
         if learner is None:
             learner = self._learners[key] = Learner(pad_token_id)
-        learner.note(data, parts, extra)
+        return learner.note(data, parts, extra)
 
     def begin_loop(
         self, model: Any, optimizers: Any, given_of: Any, per_step: int, stop: Any

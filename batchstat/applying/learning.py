@@ -96,16 +96,19 @@ class Learner:
         self._widths: set[int] = set()
         self._n_batches = 0
 
-    def note(self, data: Any, parts: Sequence[Any], extra: Any = None) -> None:
+    def note(self, data: Any, parts: Sequence[Any], extra: Any = None) -> bool:
         """Look at a batch: what the loader handed out, and what was read of it, a part for each set
-        of token ids. `extra` is kept with a batch that the checks may compute.
+        of token ids. `extra` is kept with a batch that the checks may compute. Return whether more
+        batches are looked at.
         """
         self._n_batches += 1
-        if not self.why_not and self._n_batches <= _MOST_BATCHES:
-            try:
-                self._look(data, parts, extra)
-            except UnknownError as error:
-                self.why_not = str(error)
+        if self.why_not or self._n_batches > _MOST_BATCHES:
+            return False
+        try:
+            self._look(data, parts, extra)
+        except UnknownError as error:
+            self.why_not = str(error)
+        return not self.why_not
 
     def _look(self, data: Any, parts: Sequence[Any], extra: Any) -> None:
         arrays = dict(arrays_by_place(data))

@@ -153,7 +153,7 @@ CUT = [
     ),
 ]
 
-DEPENDS, NOT_PADDING = "depends on padding", "does not end in padding"
+DEPENDS, NOT_PADDING = "padding changes", "does not end in padding"
 REFUSED = [
     *cases(
         ("padding with loss", DEPENDS),

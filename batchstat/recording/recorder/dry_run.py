@@ -21,8 +21,10 @@ class DryRun:
 
     def __init__(self, loaders: Loaders) -> None:
         self.why_less = ""  # why less than an epoch was read; empty if all of it was
+        self.why_unseen = ""  # why the loader that trains was not seen; empty if it was
         self._loaders, self.handing = loaders, Handing()
-        # What is called with each batch that is read and what would be computed of all of it.
+        # What is called with each batch that is read and what would be computed of all of it. It
+        # returns whether it looks at more, also where they are not known to be computed.
         self.on_read: Any = None
         # The loader's batches that were computed, in their sequence; whether several backwards
         # compute one of them; how many batches each step computed.
@@ -71,7 +73,7 @@ class DryRun:
     def rest(self, most_steps: int) -> Iterator[tuple[Fetched, list[ReadBatch]]]:
         """Yield the other batches of the epoch, or of so many steps, and what would be computed."""
         batches = list(self._computed)
-        self.why_less = self._why_unseen(batches)
+        self.why_less = self.why_unseen = self._why_unseen(batches)
         # Of several iterators, the first came to its end.
         if self.why_less or batches[0].epoch != batches[-1].epoch:
             return
@@ -79,11 +81,14 @@ class DryRun:
         for number, fetched in enumerate(rest, len(batches)):
             if number == len(batches):
                 self.why_less = self._why_open(batches)
+            is_looked_at = self.on_read is not None and self.on_read(
+                fetched, self.handing.read_whole(fetched.arrays)
+            )
+            if self.why_less and is_looked_at:
+                continue
             if self.why_less or number == most_steps * self.batches_per_step > 0:
                 return
             parts = self.handing.read(fetched.arrays)
-            if self.on_read is not None:
-                self.on_read(fetched, self.handing.read_whole(fetched.arrays))
             if number == _MOST_READ:
                 self.why_less = "%d batches were read, and the loader had more" % number
             elif parts is None:
@@ -112,6 +117,7 @@ class DryRun:
 
     def _why_open(self, batches: list[Fetched]) -> str:
         """Return why the computed batches do not show how the others are; empty if they do."""
+        is_settled = self.handing.settle()
         n_taken = max(each.place for each in batches) + 1
         if n_taken > len(batches):
             numbers = n_taken - len(batches), n_taken
@@ -119,6 +125,6 @@ class DryRun:
         per_step = self._batches_of_steps.values()
         if min(per_step) < max(per_step):
             return "its steps have from %d to %d batches" % (min(per_step), max(per_step))
-        if not self.handing.settle():
+        if not is_settled:
             return "how its batches come out of those of its loader was not seen"
         return ""

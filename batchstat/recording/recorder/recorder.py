@@ -233,16 +233,21 @@ class Recorder:
         if self.orders.steps and made >= self.orders.steps:
             self.stop("%d steps were made" % made)
 
-    def _learn_to_cut(self, fetched: Any, parts: Any) -> None:
-        iterator = fetched.iterator and fetched.iterator()
-        self.applier.note(iterator, fetched.data, parts, self.queue.last_model.pad_token_id, None)
+    def _learn_to_cut(self, fetched: Any, parts: Any) -> bool:
+        iterator, token = (
+            fetched.iterator and fetched.iterator(),
+            self.queue.last_model.pad_token_id,
+        )
+        looks_at_more: bool = self.applier.note(iterator, fetched.data, parts, token, None)
+        return looks_at_more
 
     def _begin_checks(self) -> bool:
         """Let the loop compute what checks how its batches are cut; return whether it does."""
         dry_run, last_model = self.queue.dry_run, self.queue.last_model
         iterator, model = self.queue.last_iterator, last_model and last_model.module()
-        if self.why_partly or iterator is None or model is None or dry_run is None:
-            self.applier.refuse(self.why_partly or "its loop does not iterate over its loader")
+        assert dry_run is not None, "what is checked was read in a dry run"
+        if dry_run.why_unseen or iterator is None or model is None:
+            self.applier.refuse(dry_run.why_unseen or "its loop does not iterate over its loader")
             return False
 
         def given_of(data: Any) -> Any:
