@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from batchstat.trainers.measure import measure as measure
     from batchstat.trainers.preflight.recorded import run as run
     from batchstat.trainers.preflight.report import Preflight as Preflight
+    from batchstat.training.apply import apply as apply
     from batchstat.training.batch_sampler import BatchSampler as BatchSampler
     from batchstat.training.reading import read_samples as read_samples
     from batchstat.training.samplers import ClassBalancedSampler as ClassBalancedSampler
@@ -70,6 +71,7 @@ _HOMES = {
     "Settings": "batchstat.planning.settings",
     "StreamBatcher": "batchstat.training.stream_batcher",
     "WeightedClassSampler": "batchstat.training.samplers",
+    "apply": "batchstat.training.apply",
     "balance": "batchstat.trainers.balance",
     "calibrate": "batchstat.calibration.calibrate",
     "check": "batchstat.gate.check",

@@ -9,13 +9,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from .checks import Checked, Found, LoopCheck, check_trainer, checked_of
+from .checks import Found, LoopCheck, check_trainer, checked_of, why_left_alone
 from .cutting import UnknownError, arrays_by_place, from_json, replaced, to_json
 from .learning import Learner
-from .loaders import KEY, CuttingCollate, is_installed, patch_loaders
+from .loaders import KEY, is_installed, patch_loaders
+from .outputs import Checked
+from .pace import PacedCut
 
-WHOLE_STEPS = 5  # the first steps, which are not cut: their seconds are compared with later ones
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
+UNSEEN = "the batches of one loader of torch's were not seen"
 UNENDED = "the dry run ended within its checks"
 _VERSIONS = ("torch", "transformers", "accelerate", "lightning", "trl")
 
@@ -31,7 +33,7 @@ class Applier:
         self._learners: dict[str, Learner] = {}
         self._last_key = ""  # of the loader that yielded last
         self._verdict: dict[str, Any] | None = None
-        self._is_first = True  # whether no iterator of a loader that is cut has begun
+        self._paced: PacedCut | None = None  # once a loader that is cut was iterated
         self._rank: dict[str, Any] = {"key": "", "cut": None, "per_step": 1}  # of its verdict
         if verdict_file:
             try:
@@ -42,12 +44,12 @@ class Applier:
 
     def patch(self, torch: Any, patches: Any) -> None:
         """Patch the loaders of torch."""
-        patch_loaders(torch, patches, self._begin)
+        patch_loaders(torch, patches, self._begin, self._note_tokens)
 
     def _say(self, why: str) -> None:
         print("batchstat: nothing is cut: %s" % why, file=sys.stderr)
 
-    def _begin(self, iterator: Any, loader: Any) -> None:
+    def _begin(self, iterator: Any) -> None:
         """Let an iterator collate batches that are cut, if its loader is the one of the verdict."""
         self._last_key = iterator.__dict__[KEY]
         if self._verdict is None or self._verdict["key"] != self._last_key:
@@ -56,13 +58,20 @@ class Applier:
             self._verdict = None
             self._say(why)
             return
-        n_whole = 0
-        if self._is_first:
-            # Each worker makes its share of the first batches.
-            n_whole = -(-WHOLE_STEPS * self._verdict["per_step"] // max(1, loader.num_workers))
-            self._is_first = False
-        cut = from_json(self._verdict["cut"])
-        iterator._collate_fn = CuttingCollate(iterator._collate_fn, cut, n_whole)
+        if self._paced is None:
+            self._paced = PacedCut()
+            self._paced.shared.set(from_json(self._verdict["cut"]))
+        self._paced.begin(iterator)
+
+    def _note_tokens(self, before: int, after: int) -> None:
+        assert self._paced is not None, "no other batches have tokens"
+        self._paced.note_tokens(before, after)
+
+    def note_step(self) -> None:
+        """Note that a step has ended."""
+        why_off = "" if self._paced is None else self._paced.note_step()
+        if why_off:
+            print("batchstat: nothing more is cut: %s" % why_off, file=sys.stderr)
 
     # --- in a dry run ----------------------------------------------------------------------------
     def note(self, iterator: Any, data: Any, parts: Any, pad_token_id: Any, extra: Any) -> bool:
@@ -109,9 +118,12 @@ class Applier:
         """
         on_device = any(each.device.type != "cpu" for each in model.parameters())
         batches: list[Checked] = []
-        why = "the batches of one loader were not seen"
+        why = UNSEEN
         try:
-            if len(self._learners) == 1:
+            why = why_left_alone(model, bool(self._multiple)) or why
+            if "" in self._learners:
+                why = "its loader iterates by itself, as StatefulDataLoader of torchdata does"
+            elif len(self._learners) == 1 and why == UNSEEN:
                 ((self._rank["key"], learner),) = self._learners.items()
                 cut = learner.cut(self._multiple, on_device)
                 self._rank["cut"], self._rank["per_step"] = to_json(cut), per_step
@@ -120,7 +132,7 @@ class Applier:
         except UnknownError as error:
             why = str(error)
         self._write(why_not=why)
-        if _all_agree(bool(batches)):
+        if all_agree(bool(batches)):
             return batches
         if batches:
             self._write(why_not="another rank has nothing to cut")
@@ -158,7 +170,7 @@ def _world_size() -> int:
     return int(distributed.get_world_size())
 
 
-def _all_agree(holds: bool) -> bool:
+def all_agree(holds: bool) -> bool:
     """Return whether something holds on all ranks, which all of them ask."""
     distributed = _distributed()
     if distributed is None or distributed.get_world_size() == 1:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .cutting import Cut, arrays_by_place
 from .outputs import Checked, Outputs
-from .step_state import LEAST, Precision, RandomState, distance, gradients_of, turn_dropout_off
+from .step_state import LEAST, Precision, RandomState, distance, gradients_of, without_dropout
 
 _N_STAGES = 3  # of a batch: as it came, again, and cut
 _MOST_BATCHES = 200  # that a loop may take for one step of equal batches
 _MOST_NOISE = 0.1
 _FACTOR = 10  # how much more than two computations of the same a cut one may differ
+_PIPELINES = {"PipelineEngine", "PipelineModule", "PipelineStage", "DistributedModel"}
+_PARALLEL = {"tp": "tensor parallel", "cp": "context parallel", "sp": "sequence parallel"}
 
 
 class Found(NamedTuple):
@@ -69,7 +72,8 @@ class Checks:
         self._steps = [_Step() for _ in batches]
         self._precision, self._state = Precision(model), RandomState(model)
         self._outputs = Outputs(model)
-        turn_dropout_off(model)
+        self._dropout = without_dropout(model)
+        self._dropout.__enter__()  # until the end of a loop's process
 
     @property
     def is_done(self) -> bool:
@@ -162,6 +166,28 @@ class LoopCheck:
                 self._end(self._checks.finish())
             self._checks.restore()
         return value
+
+
+def why_left_alone(model: Any, may_be_compiled: bool) -> str:
+    """Return why the batches of a model are not cut, whatever they hold; empty if they may be."""
+    parameters, modules = list(model.parameters()), list(model.modules())
+    kinds = {kind.__name__ for module in modules for kind in type(module).__mro__}
+    compiled = any(getattr(each, "_compiled_call_impl", None) is not None for each in modules)
+    if not may_be_compiled and (compiled or "OptimizedModule" in kinds):
+        return "its model is compiled, for each width anew: --pad-to-multiple-of N limits them"
+    if not may_be_compiled and any(each.device.type == "xla" for each in parameters):
+        return "XLA compiles each width anew: --pad-to-multiple-of N limits them"
+    if kinds & _PIPELINES:
+        return "its model is parallel over a pipeline, whose stages expect one width"
+    meshes = [getattr(each, "device_mesh", None) for each in parameters]
+    names = {n for mesh in meshes if mesh is not None for n in mesh.mesh_dim_names or ()}
+    state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
+    shared = getattr(state, "_shared_state", {}) or {}
+    sizes = shared.get("parallelism_config")
+    names |= {n for n in _PARALLEL if (getattr(sizes, n + "_size", None) or 1) > 1}
+    for name in sorted(names & set(_PARALLEL)):
+        return "its ranks share the rows of a batch: %s" % _PARALLEL[name]
+    return ""
 
 
 def check_trainer(model: Any, batches: Sequence[Checked], compute: Callable[[Any], float]) -> Found:

@@ -112,6 +112,8 @@ class Learner:
 
     def _look(self, data: Any, parts: Sequence[Any], extra: Any) -> None:
         arrays = dict(arrays_by_place(data))
+        if arrays.keys() != dict(arrays_by_place(data, anywhere=True)).keys():
+            raise UnknownError("its batches are on a device already when they are collated")
         shapes = [shape for part in parts for shape in _shapes_of(part)]
         if self._n_batches == 1:
             self._sets = [_Set() for _ in shapes]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import Any
 
-from .cutting import Cut, UnknownError
+from .cutting import Cut, UnknownError, from_json, to_json
 
 KEY, BEFORE = "_batchstat_key", "_batchstat_before"
 """Attributes of an iterator of a loader: what tells its loader from others; and the tokens that the
 batch had which it yields, if it was cut.
 """
 _OF_NO_USER = ("torch", "batchstat_recorder", "batchstat_applying")
+_MOST_BYTES = 65_536  # of a cut, as JSON
 _MOST_FRAMES = 3  # whose functions tell a loader from others that are made by the same line
 
 
@@ -29,32 +31,62 @@ class CutBatch:
         return CutBatch(pin_memory(self.data, *device), self.before, self.after)
 
 
+class SharedCut:
+    """A cut that the workers of a loader learn of while they run, and whether it is on."""
+
+    def __init__(self) -> None:
+        import torch
+
+        # Whether it is on; then its JSON.
+        self._memory = torch.zeros(_MOST_BYTES, dtype=torch.uint8).share_memory_()
+        self._cut: Cut | None = None  # as this process has read it
+
+    def set(self, cut: Cut) -> None:
+        """Say which cut it is."""
+        content = json.dumps(to_json(cut)).encode()
+        if len(content) >= _MOST_BYTES - 1:
+            raise UnknownError("its batches have too many arrays")
+        for place, value in enumerate(content, 1):
+            self._memory[place] = value
+
+    def turn(self, on: bool) -> None:
+        """Turn it on or off."""
+        self._memory[0] = int(on)
+
+    def of_batch(self, data: Any) -> CutBatch:
+        """Return a batch, cut if the cut is known and on."""
+        if self._cut is None and self._memory[1]:
+            content = bytes(self._memory[1:].tolist()).rstrip(b"\0")
+            self._cut = from_json(json.loads(content))
+        if self._cut is None:
+            return CutBatch(data, 0, 0)
+        narrow, before, after = self._cut(data)
+        is_on = bool(self._memory[0])
+        return CutBatch(narrow, before, after) if is_on else CutBatch(data, before, before)
+
+
 class CuttingCollate:
     """Collates as a loader does, and cuts the batch: in the process that collates, before it is
     pinned.
     """
 
-    def __init__(self, collate: Any, cut: Cut, n_whole: int) -> None:
-        """Leave the first `n_whole` batches of a process as they are."""
-        self._collate, self._cut, self._n_whole = collate, cut, n_whole
+    def __init__(self, collate: Any, cut: SharedCut) -> None:
+        self._collate, self._cut = collate, cut
 
     def __call__(self, samples: Any) -> CutBatch:
         """Return the batch of samples."""
         data = self._collate(samples)
-        if self._n_whole > 0:
-            self._n_whole -= 1
-            return CutBatch(data, 0, 0)
         try:
-            return CutBatch(*self._cut(data))
+            return self._cut.of_batch(data)
         except Exception as error:  # the loop gets the batch as it came
             if not isinstance(error, UnknownError):
                 print("batchstat: a batch was not cut: %r" % error, file=sys.stderr)
             return CutBatch(data, 0, 0)
 
 
-def patch_loaders(torch: Any, patches: Any, begin: Any) -> None:
-    """Give each iterator of a loader its `KEY`, and call `begin(iterator, loader)` before its
-    workers start.
+def patch_loaders(torch: Any, patches: Any, begin: Any, note: Any) -> None:
+    """Give each iterator of a loader its `KEY`, and call `begin(iterator)` before its
+    workers start, and `note(before, after)` of the tokens of each batch that they may have cut.
     """
     from torch.utils.data import dataloader
 
@@ -66,7 +98,7 @@ def patch_loaders(torch: Any, patches: Any, begin: Any) -> None:
         original(self, loader, *args, **kwargs)
         try:
             self.__dict__[KEY] = key_of(loader)
-            begin(self, loader)
+            begin(self)
         except Exception as error:  # the command must go on as it would without
             print("batchstat: a loader is left as it is: %r" % error, file=sys.stderr)
 
@@ -75,6 +107,7 @@ def patch_loaders(torch: Any, patches: Any, begin: Any) -> None:
         if type(batch) is CutBatch:
             if batch.after < batch.before:
                 self.__dict__[BEFORE] = batch.before
+            note(batch.before, batch.after)
             return batch.data
         return batch
 

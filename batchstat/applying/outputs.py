@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .cutting import arrays_by_place, replaced
-from .step_state import RandomState, distance
+from .step_state import RandomState, distance, without_dropout
 
 
 class Checked(NamedTuple):
@@ -22,51 +22,59 @@ class Checked(NamedTuple):
 
 
 class Outputs:
-    """Compares what forwards return with what they return of the batch cut, without gradients."""
+    """Compares what forwards return with what they return of the batch cut, without gradients.
+
+    Both are computed beside the forward of the loop, and before it: that leaves what it keeps in
+    the module, such as the loss of a router.
+    """
 
     def __init__(self, model: Any) -> None:
         self.expected: Checked | None = None  # the batch that is computed; None where it is cut
         self.apart, self.n_compared = 0.0, 0
-        self._is_inside, self._cut, self._hooks = False, None, []
-        # Before torch 2.0 a hook is given no arguments by name.
-        with contextlib.suppress(TypeError):
-            self._hooks = [
-                model.register_forward_pre_hook(self._compute_cut, with_kwargs=True),
-                model.register_forward_hook(self._compare),
-            ]
+        self._is_inside, self._hook = False, None
+        with contextlib.suppress(TypeError):  # before torch 2.0 a hook gets no arguments by name
+            self._hook = model.register_forward_pre_hook(self._compare, with_kwargs=True)
 
     def remove(self) -> None:
         """Compare no more."""
-        while self._hooks:
-            self._hooks.pop().remove()
+        if self._hook is not None:
+            self._hook.remove()
 
-    def _compute_cut(self, module: Any, args: Any, kwargs: Any) -> None:
-        # Before the forward of the loop, which so leaves what it keeps in the module, such as the
-        # loss of a router.
+    def _compare(self, module: Any, args: Any, kwargs: Any) -> None:
         import torch
 
-        self._cut = None
         if self.expected is None or self._is_inside or not torch.is_grad_enabled():
             return
         if not _holds(self.expected.full, (args, kwargs)):  # one that was read ahead
             return
-        args, kwargs = (_narrowed(each, self.expected.widths) for each in (args, kwargs))
-        state, self._is_inside = RandomState(module), True
+        self._is_inside = True
         try:
-            with torch.no_grad():
-                self._cut = module(*args, **kwargs)
+            apart = outputs_apart(module, args, kwargs, self.expected)
         finally:
             self._is_inside = False
-            state.restore()
+        self.n_compared += apart is not None
+        self.apart = max(self.apart, apart or 0.0)
 
-    def _compare(self, _module: Any, _args: Any, output: Any) -> None:
-        if self._cut is None or self._is_inside:
-            return
-        assert self.expected is not None
-        pairs = list(_pairs(output, self._cut, self.expected.real))
-        self._cut = None
-        self.n_compared += bool(pairs)
-        self.apart = max([self.apart, *(distance([one], [other]) for one, other in pairs)])
+
+def outputs_apart(module: Any, args: Any, kwargs: Any, batch: Checked) -> float | None:
+    """Return the largest distance of an output of a forward from that of the batch cut; None
+    without any that can be compared.
+    """
+    import torch
+
+    outputs: list[Any] = []
+    state = RandomState(module)
+    try:
+        with torch.no_grad(), without_dropout(module):
+            for widths in ({}, batch.widths):
+                given, named = (_narrowed(each, widths) for each in (args, kwargs))
+                outputs.append(module(*given, **named))
+                state.restore()
+    finally:
+        state.restore()
+    return max(
+        (distance([a], [b]) for a, b in _pairs(outputs[0], outputs[1], batch.real)), default=None
+    )
 
 
 def _holds(full: Any, arguments: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 # By how much results may differ, as a share of their norm, by the precision of the computation: a
@@ -42,18 +42,30 @@ class RandomState:
                 buffer.data.copy_(value)
 
 
-def turn_dropout_off(model: Any) -> None:
-    """Set every probability of dropout in a model to 0: `eval()` would hide what batch norm does,
-    and noise on embeddings.
+@contextlib.contextmanager
+def without_dropout(model: Any) -> Iterator[None]:
+    """Set every probability of dropout in a model to 0 for a while: `eval()` would hide what batch
+    norm does, and noise on embeddings.
     """
+    found = []
     for module in model.modules():
         is_dropout = "Drop" in type(module).__name__
         for owner in (module, getattr(module, "config", None)):
             for name, value in list(getattr(owner, "__dict__", {}).items()):
                 names_one = "drop" in name.lower() or (is_dropout and name == "p")
-                if names_one and type(value) is float:
-                    with contextlib.suppress(Exception):  # a configuration may refuse values
-                        setattr(owner, name, 0.0)
+                if names_one and type(value) is float and value:
+                    found.append((owner, name, value))
+    try:
+        _set_all((owner, name, 0.0) for owner, name, _ in found)
+        yield
+    finally:
+        _set_all(found)
+
+
+def _set_all(values: Iterable[tuple[Any, str, float]]) -> None:
+    for owner, name, value in values:
+        with contextlib.suppress(Exception):  # a configuration may refuse values
+            setattr(owner, name, value)
 
 
 class Precision:

@@ -66,6 +66,12 @@ class _Origin:
         return None if is_open else change(array, widths.pop())
 
 
+def holds_ids(data: Any, forward: Forward) -> bool:
+    """Return whether the token ids of a forward come from `data`, a batch of a loader."""
+    ids = token_ids(forward.arrays)
+    return any(_sides_between(array, ids) for _, array in _arrays_by_place(data))
+
+
 class Handing:
     """For each forward of a batch, which array of the loader's batch each of its arguments is.
 
@@ -88,10 +94,8 @@ class Handing:
         """Note the forwards that computed a batch; return whether their token ids come from `data`,
         a batch of the loader, so that they are explained.
         """
-        loader_arrays = [array for _, array in _arrays_by_place(data)]
-        for ids in [token_ids(forward.arrays) for _, forward in computed]:
-            if not any(_sides_between(array, ids) for array in loader_arrays):
-                return False
+        if not all(holds_ids(data, forward) for _, forward in computed):
+            return False
         self._computed.append((data, computed))
         self._model = computed[0][1].model
         return True

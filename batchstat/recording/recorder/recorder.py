@@ -220,6 +220,8 @@ class Recorder:
         self._steps_made, self._is_cleared = self._steps_made + (not cleared), cleared
         if cleared:
             return
+        if self.applier is not None:
+            self.applier.note_step()
         # A dry run of a loop without a Trainer has learnt enough: it reads the rest of the epoch.
         made = self._steps_made
         if self.orders.is_dry and self.trainer is None and made == _STEPS_COMPUTED_IN_DRY_RUN:
