@@ -220,7 +220,7 @@ def changes_of_object(
     if observed.unpadded is not None:  # None where batches have no size that a strategy could have
         yield TrainerChange(
             keys={},
-            line=observed.apply or observed.repair,
+            line=observed.repair,
             strategy=observed.unpadded,
             settings=settings,
             profile=samples,

@@ -18,7 +18,6 @@ from batchstat.profiling.profile import Profile
 from batchstat.recording.collated import CollatedBatches, LoaderFacts
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.recording.prepared_rows import PreparedRows
-from batchstat.recording.recorder.trainers import is_library
 from batchstat.recording.run_facts import RunFacts
 from batchstat.recording.trainer_object import TrainerObject
 from batchstat.trainers.base.keys import TrainerConfig
@@ -42,6 +41,10 @@ LOADER = TrainingSetup(
     schedule=Schedule(epochs=1),
 )
 """The setup of a loader, of which no configuration is known."""
+APPLY_TO_TRAINER = "batchstat.apply(trainer)"
+APPLY_TO_LOADER = "loader = batchstat.apply(loader, model)"
+PAD_LESS = "pad to the longest row of a batch where you collate"
+"""Lines that take padding out in Python, and what does where none can."""
 
 
 class WholeEpoch(NamedTuple):
@@ -65,8 +68,7 @@ class Observed:
     rows: PreparedRows | None = None  # the rows of the trainer's data set
     loader: LoaderFacts | None = None  # how batches were read
     padded: str = ""  # what is padded before rows are batched, in words; empty if nothing is
-    repair: str = ""  # what the user can do to take that padding out; empty if that is not known
-    apply: str = ""  # the command that takes it out; empty if there is none
+    repair: str = ""  # the line that takes that padding out; empty if there is none
     unpadded: StrategySpec | None = None
     without_padding: Profile | None = None
     warnings: tuple[Finding, ...] = ()  # warnings of the report
@@ -137,13 +139,18 @@ class Observed:
 
 
 def observe_batches(
-    collated: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
+    collated: CollatedBatches,
+    *,
+    setup: TrainingSetup,
+    settings: Mapping[str, Any],
+    repair: str,
+    **known: Any,
 ) -> Observed:
-    """Return what is known of a training whose batches were read."""
+    """Return what is known of a training whose batches were read. `repair` is the line that would
+    take out padding to one width.
+    """
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
-    repair = _repair_of_loader(collated, known.get("trainer"))
-    if repair and known.get("apply"):
-        repair = f"take that padding out, as {known['apply']} does"
+    repair = repair if collated.constant_widths else ""
     batches, unpadded = replace(collated.batches, repair=repair), None
     batch_sizes = np.diff(batches.batch_offsets)  # (n_batches,) rows of each batch
     size = int(batch_sizes[0])
@@ -184,18 +191,6 @@ def _width_in_words(collated: CollatedBatches) -> str:
 
 def _in_words(widths: tuple[int, ...]) -> str:
     return " or ".join(f"{width:,}" for width in dict.fromkeys(widths))
-
-
-def _repair_of_loader(collated: CollatedBatches, trainer: TrainerObject | None) -> str:
-    """Return, in words, how to take out padding to one width; empty where there is none."""
-    if not (widths := collated.constant_widths):
-        return ""
-    name = "" if trainer is None else trainer.collator.rpartition(".")[2]
-    if trainer is None or not is_library(trainer.collator):
-        where = f"in {name} or where you tokenize" if name else "where you tokenize or collate"
-        return f"pad to the longest row of a batch instead of to {_in_words(widths)}, {where}"
-    has_token_labels = collated.samples.trained is not None
-    return f"remove padding where you tokenize{trainer.padding_collator(has_token_labels)}"
 
 
 def profile_of(samples: Samples) -> Profile:

@@ -28,7 +28,10 @@ from batchstat.trainers.base.files import setup_of
 from batchstat.trainers.base.samples import keep_all
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import (
+    APPLY_TO_LOADER,
+    APPLY_TO_TRAINER,
     LOADER,
+    PAD_LESS,
     WITHOUT_COUNT,
     Observed,
     WholeEpoch,
@@ -71,6 +74,7 @@ def observe(
         kind=kind,
         setup=replace(LOADER, path=Path(kind)),
         settings={"loss": UNKNOWN, **settings},
+        repair=APPLY_TO_LOADER if hasattr(target, "collate_fn") else PAD_LESS,
         warnings=_part_warnings(steps),
         is_stream=is_stream(getattr(target, "dataset", None)),
         # A DistributedSampler knows its rank; any other loader counts as that of rank 0.
@@ -130,6 +134,7 @@ def _observe_trainer(
         kind=trainer.kind,
         setup=setup,
         settings=merged,
+        repair=APPLY_TO_TRAINER,
         trainer=trainer,
         is_stream=trainer.stream,
         warnings=tuple(warnings),
@@ -161,10 +166,10 @@ def _observe_rows(
     if rows.padded_tokens or trainer.packs or collating.width is not None:
         all_settings = Settings(**{**own_settings, **settings})
         batches = batches_of_rows(rows, collating, setup.batching.strategy, all_settings)
-    # In words: what is padded before rows are batched, and how to remove that padding.
-    padded, repair = padding_before_batching(rows, collating)
-    if repair and not trainer.packs:
-        repair += trainer.padding_collator(rows.trained is not None)
+    padded = padding_before_batching(rows, collating)
+    repair = APPLY_TO_TRAINER if padded else ""
+    if rows.ends_in_padding:  # which its mask calls real: only the user knows that it is none
+        repair = repair or "pad in the collator, not where you tokenize"
     if batches is not None:
         batches = replace(batches, repair=repair)
     return Observed(

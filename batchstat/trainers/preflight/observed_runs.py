@@ -16,7 +16,15 @@ from batchstat.recording.recording import RecordedRank, Recording
 from batchstat.recording.run_facts import run_facts
 from batchstat.recording.trainer_object import TrainerObject, trainer_of
 from batchstat.simulation.meters.token_weights import UNKNOWN
-from batchstat.trainers.preflight.observed import LOADER, Observed, WholeEpoch, observe_batches
+from batchstat.trainers.preflight.observed import (
+    APPLY_TO_LOADER,
+    APPLY_TO_TRAINER,
+    LOADER,
+    PAD_LESS,
+    Observed,
+    WholeEpoch,
+    observe_batches,
+)
 from batchstat.trainers.preflight.observed_objects import loss_of, setup_of_trainer
 from batchstat.words import counted
 
@@ -63,16 +71,17 @@ def observe_recording(recording: Recording) -> Observed:
         or (trainer is not None and trainer.stream),
         epoch=_whole_epoch(recording, batches),
         times=times_of(recording),
-        apply=_applying_command(recording),
+        repair=_applying_line(recording, trainer),
     )
 
 
-def _applying_command(recording: Recording) -> str:
-    words = hidden_in(recording.facts.get("command", ()))
-    # A part of a program has no command; and there is nothing to say where it was applied.
-    if not words or recording.facts.get("applied") is not None:
-        return ""
-    return shlex.join(["batchstat", "run", "--apply", *words])
+def _applying_line(recording: Recording, trainer: TrainerObject | None) -> str:
+    """Return the line that takes padding out of the batches of a run, or of a part of a program."""
+    if recording.facts.get("applied") is not None:  # it was tried
+        return PAD_LESS
+    if words := hidden_in(recording.facts.get("command", ())):
+        return shlex.join(["batchstat", "run", "--apply", *words])
+    return APPLY_TO_LOADER if trainer is None else APPLY_TO_TRAINER
 
 
 def _whole_epoch(recording: Recording, batches: RecordedBatches) -> WholeEpoch | None:
