@@ -65,16 +65,29 @@ def batches_of_rows(
     )
 
 
-def padding_before_batching(rows: PreparedRows, collating: Collating) -> str:
-    """Return, in words, what is padded too far; empty where nothing is."""
+def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[str, str]:
+    """Return, in words, what is padded too far and how to remove that; empty where nothing is."""
     if rows.constant_width is not None:
-        return f"every row is padded to {rows.constant_width:,} before batching"
+        return (
+            f"every row is padded to {rows.constant_width:,} before batching",
+            'remove padding="max_length" where you tokenize',
+        )
     if rows.padded_tokens:
-        return f"rows are padded before batching, with {rows.padded_tokens:,} tokens"
-    # Where the mask calls padding real, it counts as text: `faults_of_padding` says that.
-    if rows.ends_in_padding or collating.width is None:
-        return ""
-    return f"every row is padded to {collating.width:,} by the collator"
+        # With padding=True, to the longest of the 1,000 rows that `map(batched=True)` of datasets
+        # gives the tokenizer at a time.
+        return (
+            f"rows are padded before batching, with {rows.padded_tokens:,} tokens",
+            "remove padding=True where you tokenize, which pads to the longest of a map's batch",
+        )
+    # The mask calls this padding real, so that it counts as text: `faults_of_padding` says that.
+    if rows.ends_in_padding:
+        return "", "pad in the collator, not where you tokenize"
+    if collating.width is not None:
+        return (
+            f"every row is padded to {collating.width:,} by the collator",
+            'remove padding="max_length" from the collator',
+        )
+    return "", ""
 
 
 def faults_of_padding(rows: PreparedRows, collating: Collating) -> Iterator[Finding]:

@@ -43,6 +43,20 @@ class TrainerObject:
     labels: Sequence[str] = ()  # columns of its data set that hold labels
     together: str = ""  # rows of a sample: a "pair", a "group", or empty where that is not known
 
+    def padding_collator(self, has_token_labels: bool) -> str:
+        """Return what lets the Trainer pad rows of several lengths, as the end of a sentence; empty
+        if its collator does, or is the script's own.
+        """
+        name = self.collator.rpartition(".")[2] if is_library(self.collator) else ""
+        if name == "DataCollatorForLanguageModeling" and "labels" in self.labels:
+            return f", and remove the column labels, which {name} makes itself and cannot pad"
+        is_default = name in ("default_data_collator", "DefaultDataCollator")
+        # DataCollatorWithPadding pads all but labels of tokens.
+        if not is_default and not (name == "DataCollatorWithPadding" and has_token_labels):
+            return ""
+        fitting = "DataCollatorForSeq2Seq" if has_token_labels else "DataCollatorWithPadding"
+        return f", and pass data_collator={fitting}(tokenizer) to the Trainer, which then pads"
+
     @property
     def packs(self) -> bool:
         """Whether rows of a batch hold several samples: packed before, or joined by `collating`."""

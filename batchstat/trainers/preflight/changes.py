@@ -225,6 +225,7 @@ def changes_of_object(
             settings=settings,
             profile=samples,
         )
-    for change in changes:  # each together with the repair
-        line = f"{observed.repair}, and {change.line}"
+    # Keys group or pack rows by their own lengths: padding must be taken out of these.
+    for change in changes:
+        line = f"{observed.edit or observed.repair}, and {change.line}"
         yield replace(change, line=line, profile=change.profile if samples is None else samples)

@@ -68,7 +68,8 @@ class Observed:
     rows: PreparedRows | None = None  # the rows of the trainer's data set
     loader: LoaderFacts | None = None  # how batches were read
     padded: str = ""  # what is padded before rows are batched, in words; empty if nothing is
-    repair: str = ""  # the line that takes that padding out; empty if there is none
+    repair: str = ""  # the line that takes that padding out of batches; empty if there is none
+    edit: str = ""  # in words, what takes it out of the rows of a Trainer; empty if not known
     unpadded: StrategySpec | None = None
     without_padding: Profile | None = None
     warnings: tuple[Finding, ...] = ()  # warnings of the report
@@ -151,6 +152,10 @@ def observe_batches(
     """
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
     repair = repair if collated.constant_widths else ""
+    trainer, edit = known.get("trainer"), ""
+    if repair and trainer is not None:
+        edit = "remove padding where you tokenize"
+        edit += trainer.padding_collator(collated.samples.trained is not None)
     batches, unpadded = replace(collated.batches, repair=repair), None
     batch_sizes = np.diff(batches.batch_offsets)  # (n_batches,) rows of each batch
     size = int(batch_sizes[0])
@@ -172,6 +177,7 @@ def observe_batches(
         loader=collated.facts,
         padded=_width_in_words(collated),
         repair=repair,
+        edit=edit,
         unpadded=unpadded,
         **known,
     )

@@ -166,10 +166,12 @@ def _observe_rows(
     if rows.padded_tokens or trainer.packs or collating.width is not None:
         all_settings = Settings(**{**own_settings, **settings})
         batches = batches_of_rows(rows, collating, setup.batching.strategy, all_settings)
-    padded = padding_before_batching(rows, collating)
-    repair = APPLY_TO_TRAINER if padded else ""
-    if rows.ends_in_padding:  # which its mask calls real: only the user knows that it is none
-        repair = repair or "pad in the collator, not where you tokenize"
+    # In words: what is padded before rows are batched, and how to remove that padding.
+    padded, edit = padding_before_batching(rows, collating)
+    if edit and not trainer.packs:
+        edit += trainer.padding_collator(rows.trained is not None)
+    # Padding that its mask calls real is not cut: only the user knows that it is none.
+    repair = APPLY_TO_TRAINER if padded else edit
     if batches is not None:
         batches = replace(batches, repair=repair)
     return Observed(
@@ -182,6 +184,7 @@ def _observe_rows(
         rows=rows,
         padded=padded,
         repair=repair,
+        edit=edit,
         unpadded=setup.batching.strategy,
         without_padding=profile_of(text) if rows.ends_in_padding else None,
         warnings=tuple(faults_of_padding(rows, collating)),

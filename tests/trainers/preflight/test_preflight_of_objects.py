@@ -369,7 +369,7 @@ def test_the_screen_answers_the_questions(bench):
     faster = LONGEST * len(lengths) / sum(lengths)
     assert f"{faster:.2f}x faster" in lines["result"]
     assert "the same samples in every step, no more memory" in lines["change"]
-    assert lines["change"].endswith('remove padding="max_length" where you tokenize')
+    assert lines["change"].endswith("batchstat.apply(trainer)")
     assert repr(report).startswith("Preflight('Trainer', ")
 
 
@@ -378,7 +378,7 @@ def test_padding_taken_out_is_what_the_change_computes(bench):
     keys = {**EIGHT, "seed": 4}
     report, _ = printed(bench.plain("max_length", **keys))
     [repaired] = [each for each in report.changes.ranked if each.keys == {}]
-    assert repaired.line == 'remove padding="max_length" where you tokenize'
+    assert repaired.line == "batchstat.apply(trainer)"
     without, _ = printed(bench.plain(**keys))
     assert repaired.row.counts == without.simulation.row.counts
 
@@ -395,7 +395,7 @@ def test_lines_for_a_sampler_make_their_rows(bench, ranks, padding, tmp_path):
     assert own
     for change in own:
         repair, _, line = line_of(report, change).rpartition("with_batches(")
-        assert bool(padding) == ("remove padding" in repair)
+        assert bool(padding) == ("batchstat.apply(trainer)" in repair)
         sampler_of = line.partition(", batchstat")[2].partition(")  #")[0]
         for rank in range(ranks):
             text = f"batchstat{sampler_of}".replace("trainer.args.process_index", str(rank))
