@@ -1,5 +1,6 @@
-"""The profile that a command works from: counted, reused, or loaded from the results folder."""
+"""The profile that a command works from: counted, reused, or from the results; and its findings."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
-from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.records import READING, Counting, Output, Partial
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
@@ -20,6 +20,7 @@ from batchstat.profiling.staleness import changes, same_input
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
 from batchstat.tokenization.threads import limit_threads
+from batchstat.words import counted
 
 if TYPE_CHECKING:
     from batchstat.profiling.cache import CountCache
@@ -157,3 +158,40 @@ def refuse_counting(inputs: Inputs) -> None:
                 f"--{name.replace('_', '-')} needs a corpus to count",
                 "name one, or remove the option to use the profile in the results folder",
             )
+
+
+def profile_findings(profile: Profile) -> Iterator[Finding]:
+    """Yield findings about splits that are missing, and what a template leaves out of chats."""
+    if failed := profile.corpus.failed:
+        more = f", and {len(failed) - 1:,} more" if len(failed) > 1 else ""
+        yield Finding(
+            "profile/partial",
+            f"the profile is partial and covers only what could be read: {failed[0]}{more}; "
+            "records are numbered as if the missing splits were empty",
+        )
+    ignored = [
+        f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
+        for name, chats in profile.corpus.left_out.items()
+    ]
+    if ignored:
+        yield Finding(
+            "chat/ignored-parts",
+            f"the chat template ignores {', '.join(ignored)}; they are not counted, as "
+            "training with this template does not see them; use --chat-template FILE for another "
+            "template",
+        )
+
+
+def maximum_findings(profile: Profile) -> Iterator[Finding]:
+    """Yield the finding about samples that are longer than the tokenizer's maximum."""
+    limit = profile.stated_max
+    if limit is None:
+        return
+    samples, _ = profile.stats.above(limit)
+    if samples:
+        yield Finding(
+            "lost/truncated",
+            f"{samples:,} of {counted(len(profile), 'sample')} exceed the tokenizer's maximum of "
+            f"{limit:,} tokens; profile counts them in full, compare truncates them unless "
+            "--max-length or --overflow says otherwise",
+        )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import write_page
 from batchstat.cli.pasted import command_line
-from batchstat.cli.profile_findings import maximum_findings, profile_findings
-from batchstat.cli.profiles import FoundProfile
+from batchstat.cli.profiles import FoundProfile, maximum_findings, profile_findings
 from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, warn, wrote_line
 from batchstat.documents.base import to_text

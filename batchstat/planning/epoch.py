@@ -9,7 +9,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import total
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
 from batchstat.planning.plan import concatenate_starts

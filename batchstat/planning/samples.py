@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.lengths.sample_rows import SampleRows
 from batchstat.lengths.stats import LengthStats
 from batchstat.lengths.token_ranges import TokenRanges

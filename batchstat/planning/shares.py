@@ -8,7 +8,7 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, in_pieces
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import MOST_SEED
 from batchstat.planning.distribution import contiguous, round_robin

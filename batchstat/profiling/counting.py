@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 
 from batchstat.corpus.content import PrecountedLengths
+from batchstat.corpus.label_columns import as_labels
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, ReadColumns, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.arrow_numbers import as_arrow

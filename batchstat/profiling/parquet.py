@@ -232,7 +232,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
             parts.append(_ranges(block, kind, block_lengths, rows_read))
         if has_labels:
             # Imports pyarrow.compute, which takes longer than loading a profile without labels.
-            from batchstat.profiling.labels import as_labels
+            from batchstat.corpus.label_columns import as_labels
 
             labels += map(as_labels, block["label"].chunks)
         rows_read += len(block)

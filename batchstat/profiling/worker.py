@@ -12,11 +12,10 @@ from batchstat.corpus.files.digests import content_digests
 from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError, SourceError
 from batchstat.profiling.cache import SplitCounts, SplitFacts
-from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import SCHEMA
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
-from batchstat.profiling.tasks import CountTask, SplitResult
+from batchstat.profiling.tasks import CountTask, SplitResult, different_versions
 from batchstat.storage.addresses import as_os_errors, state_of
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer

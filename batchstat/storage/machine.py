@@ -1,8 +1,11 @@
-"""What this machine keeps between runs: where, and a secret of its own."""
+"""What this machine has: a folder between runs, a secret of its own, and libraries."""
 
 import os
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 BASE_ENDING = ".base"  # ending of the files in the cache folder that hold checks of other revisions
@@ -53,3 +56,12 @@ def _secret_in(folder: Path) -> bytes:
 @cache
 def _secret_of_process() -> bytes:
     return secrets.token_bytes(_SECRET_BYTES)
+
+
+def installed_versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those libraries that are installed, by their names."""
+    versions: dict[str, str] = {}
+    for library in libraries:
+        with suppress(PackageNotFoundError):
+            versions[library] = version(library)
+    return versions

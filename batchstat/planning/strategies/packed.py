@@ -28,7 +28,7 @@ from batchstat.planning.algorithms.histogram import RowRuns
 from batchstat.planning.algorithms.packing import Packing, best_fit, first_fit, next_fit, whole_rows
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.packs_documents import PacksDocuments
+from batchstat.planning.strategies.base import PacksDocuments
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
 METHODS: Mapping[str, str] = {

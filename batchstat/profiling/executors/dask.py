@@ -13,8 +13,14 @@ from typing import Any
 
 from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError, OptionError, install_extra
-from batchstat.profiling.executors.versions import different_versions, versions
-from batchstat.profiling.tasks import CountingExecutor, CountTask, SplitResult, Submit
+from batchstat.profiling.tasks import (
+    CountingExecutor,
+    CountTask,
+    SplitResult,
+    Submit,
+    different_versions,
+    versions,
+)
 from batchstat.profiling.worker import count_split
 from batchstat.storage.shown import full_address, one_line
 

@@ -19,10 +19,9 @@ import tokenizers
 
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.chats.prompts import Surroundings, count_completions, shared_ids
-from batchstat.tokenization.counting.count_check import RefusedError, encodings
+from batchstat.tokenization.counting.count_check import RefusedError, encodings, panics_as_errors
 from batchstat.tokenization.counting.engine_gate import engine_admits, possibly_miscounted
 from batchstat.tokenization.counting.long_texts import LongTexts
-from batchstat.tokenization.counting.panics import panics_as_errors
 from batchstat.tokenization.counting.shortcut import Shortcut
 from batchstat.tokenization.threads import cores
 

@@ -27,9 +27,7 @@ from typing import Any
 
 import tokenizers
 
-from batchstat.tokenization.counting.safe_cuts import definition_of_part, overlaps
-from batchstat.tokenization.counting.separable import Definition
-from batchstat.tokenization.counting.split_patterns import (
+from batchstat.tokenization.counting.safe_cuts import (
     BLOOM,
     CL100K,
     DEEPSEEK3,
@@ -37,7 +35,10 @@ from batchstat.tokenization.counting.split_patterns import (
     QWEN2,
     QWEN35,
     TEKKEN,
+    definition_of_part,
+    overlaps,
 )
+from batchstat.tokenization.counting.separable import Definition
 
 _PATTERNS = ((CL100K,), (QWEN2,), (QWEN35,), (O200K,), (TEKKEN,), DEEPSEEK3, (BLOOM,))
 _BYTES_IN_NO_TEXT = (0xC0, 0xC1, *range(0xF5, 0x100))

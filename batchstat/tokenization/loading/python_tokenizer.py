@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from batchstat.storage.installed import installed_versions
+from batchstat.storage.machine import installed_versions
 from batchstat.tokenization.encoder import Encoder, TextEncoder
 from batchstat.tokenization.loading.state_digest import state_digest
 from batchstat.tokenization.tokenizer import Tokenizer
