@@ -7,10 +7,9 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-from batchstat.calibration.costs import BatchCost
-from batchstat.calibration.measured import Hardware, MemoryFit, Point, TimeFit, _Bytes
+from batchstat.calibration.cost_model import BatchCost
+from batchstat.calibration.measured import Hardware, MemoryFit, Point, Shape, TimeFit, _Bytes
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import whole_number
 from batchstat.storage.addresses import check_regular, local_path, unreadable

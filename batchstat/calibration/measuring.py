@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import NamedTuple, Protocol
 
-from batchstat.calibration.measured import Hardware, Point
-from batchstat.calibration.shapes import Shape, design
+from batchstat.calibration.measured import Hardware, Point, Shape, design
 from batchstat.errors import InputError
 from batchstat.words import counted
 

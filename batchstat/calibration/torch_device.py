@@ -13,9 +13,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from batchstat.calibration.measured import Hardware
+from batchstat.calibration.measured import Hardware, Shape
 from batchstat.calibration.measuring import BatchTooLargeError, Timing, WarmUp
-from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError
 
 Batch = Mapping[str, torch.Tensor]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.inputs import Inputs
-from batchstat.cli.pages import check_outputs
 from batchstat.cli.records import READING, Counting, Output, Partial
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
@@ -19,6 +18,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
+from batchstat.storage.results import check_file, check_results
 from batchstat.tokenization.threads import limit_threads
 from batchstat.words import counted
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from batchstat.profiling.cache import CountCache
     from batchstat.profiling.run_options import RunOptions
     from batchstat.recording.run_facts import RunFacts
+
+OTHER_PAGE = "name another with --html"
 
 
 def count(
@@ -43,7 +45,7 @@ def count(
             if same_input(stored, corpus):
                 return stored, True
     from batchstat.profiling.build import profile
-    from batchstat.profiling.progress_bar import shown_progress
+    from batchstat.profiling.progress import shown_progress
 
     run = run or _run_options(inputs)
     cache = _count_cache(run, folder)
@@ -195,3 +197,10 @@ def maximum_findings(profile: Profile) -> Iterator[Finding]:
             f"{limit:,} tokens; profile counts them in full, compare truncates them unless "
             "--max-length or --overflow says otherwise",
         )
+
+
+def check_outputs(output: Output) -> None:
+    """Raise InputError, before any work is done, if the results or the page cannot be written."""
+    check_results(output.output)
+    if output.html is not None:
+        check_file(output.html, OTHER_PAGE)

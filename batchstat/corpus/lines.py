@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, as_error, too_long
-from batchstat.corpus.files.not_data import fault_of_text
-from batchstat.corpus.files.opening import OpenSource, next_line
+from batchstat.corpus.files.opening import OpenSource, fault_of_text, next_line
 from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20

@@ -14,9 +14,8 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
 from batchstat.planning.plan import concatenate_starts
 from batchstat.planning.rules import OVERFLOWS
-from batchstat.planning.samples import Samples
+from batchstat.planning.samples import Samples, check_room
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.size_limits import check_room
 
 
 @dataclass(frozen=True, eq=False)

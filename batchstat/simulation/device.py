@@ -6,8 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from batchstat.calibration.calibration import MOST_NOISE, PER_SECOND, Calibration
-from batchstat.calibration.cost_model import CostModel
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.calibration.cost_model import TOTAL_TOKENS, BatchCost, CostModel
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest

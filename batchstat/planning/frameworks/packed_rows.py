@@ -11,8 +11,8 @@ from batchstat.lengths.exact import sums
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.samplers.torch_random import torch_permutation
+from batchstat.planning.samples import check_room
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packed import PackedSamples, check_longest
 

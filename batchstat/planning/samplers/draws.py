@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.planning.classes import Classes
-from batchstat.planning.size_limits import check_room
+from batchstat.planning.samples import check_room
 
 MOST_DRAWN = 10**9  # samples of an epoch: more are a mistyped number
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.calibration.calibration import PER_SECOND
-from batchstat.calibration.costs import BatchCost
+from batchstat.calibration.cost_model import BatchCost
 from batchstat.documents.buckets import BucketTime
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from batchstat.calibration.cost_model import CostModel
-from batchstat.calibration.costs import BatchCost
+from batchstat.calibration.cost_model import BatchCost, CostModel
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.parameters import MAX_INT, MOST_SEED, whole_number
@@ -23,8 +22,13 @@ from batchstat.planning.windows import plan_windows
 from batchstat.recording.given_batches import NamedBatches
 from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, find_changes
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
-from batchstat.simulation.compare.named_rows import NamedRows, Row, requests_of
-from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
+from batchstat.simulation.compare.named_rows import (
+    ChangesOfName,
+    NamedRows,
+    Row,
+    TrainerChange,
+    requests_of,
+)
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.calibration.cost_model import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import add_exactly, product, total
