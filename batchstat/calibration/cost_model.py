@@ -166,10 +166,8 @@ class CostModel(Record, kw_only=True):
 
 def as_model(model: CostModel | str | None) -> CostModel | None:
     """Return a `CostModel` or None as it is; a model in any form that `load_model` takes is loaded.
-
-    Raises:
-        OptionError: anything else than a CostModel or text, or text that is wrong by itself.
-        InputError: no such model, or a configuration that cannot be read.
+    Raises OptionError: anything else than a CostModel or text, or text that is wrong by itself;
+    InputError: no such model, or a configuration that cannot be read.
     """
     if model is None or isinstance(model, CostModel):
         return model

@@ -121,11 +121,8 @@ class CorpusReader:
             one_of("input_format", options.input_format, READERS)
 
     def blocks(self) -> Generator[Block, None, None]:
-        """Yield the samples of all splits in order.
-
-        Raises:
-            InputError: a source that cannot be read in its format, or a bad record unless bad
-                records are skipped.
+        """Yield the samples of all splits in order. Raises InputError: a source that cannot be read
+        in its format, or a bad record unless bad records are skipped.
         """
         bytes_before = 0
         for split in self.splits:

@@ -161,9 +161,7 @@ class RankBatches:
 
 def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     """Plan an epoch and return the batches of all ranks as distributed: turn by turn, rank by rank.
-
-    Raises:
-        NoBatchError: no batches are left.
+    Raises NoBatchError: no batches are left.
     """
     settings, strategy = request.settings, request.strategy
     plan, unit_of_rank = _planned(shares, request)

@@ -110,10 +110,8 @@ class EpochShares:
 
 def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     """Return the epoch of the samples of a corpus, with the shares of it that are planned
-    separately: one per rank, or one in all where batches are distributed.
-
-    Raises:
-        InputError: classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
+    separately: one per rank, or one in all where batches are distributed. Raises InputError:
+    classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
     """
     if settings.distribute == "independent":
         return _draw_on_each_rank(samples, settings)
@@ -145,10 +143,8 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
 
 
 def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
-    """Return (n_drawn,) indices of the samples of an epoch, as the sampler draws them.
-
-    Raises:
-        InputError: no labels for a sampler that needs them, or classes it cannot draw.
+    """Return (n_drawn,) indices of the samples of an epoch, as the sampler draws them. Raises
+    InputError: no labels for a sampler that needs them, or classes it cannot draw.
     """
     if settings.draws_all:
         return np.arange(len(samples))

@@ -37,11 +37,8 @@ def merge_splits(
     options: CorpusOptions,
     created: str,
 ) -> Profile:
-    """Build the profile of a corpus from the counts of its splits.
-
-    Raises:
-        CacheEvictedError: stored counts no longer exist.
-        InputError: there are no samples, or no record has the label.
+    """Build the profile of a corpus from the counts of its splits. Raises CacheEvictedError: stored
+    counts no longer exist; InputError: there are no samples, or no record has the label.
     """
     sources: list[Source] = []  # as they were read: with a digest, and what was counted
     samples = tokens = 0  # of the files before

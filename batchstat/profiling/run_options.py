@@ -19,10 +19,8 @@ PROCESSES_FROM = 256 << 20  # bytes from which processes count a corpus: they ta
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a corpus is counted.
-
-    Raises:
-        OptionError: an unknown executor, or options that do not apply to it.
+    """How a corpus is counted. Raises OptionError: an unknown executor, or options that do not
+    apply to it.
     """
 
     executor: str = "threads"

@@ -136,12 +136,9 @@ def as_device(
     settings: Settings | None = None,
 ) -> Device | None:
     """Check the options --calibration and --cost-per-hour, and return the device that they name;
-    None without a calibration.
-
-    Raises:
-        OptionError: a cost that is not positive, or without a calibration that has times.
-        InputError: a file that cannot be read, a recorded run with times that cannot be used, or a
-            calibration of another model.
+    None without a calibration. Raises OptionError: a cost that is not positive, or without a
+    calibration that has times; InputError: a file that cannot be read, a recorded run with times
+    that cannot be used, or a calibration of another model.
     """
     if cost_per_hour is not None:
         # A bool is an int.

@@ -108,11 +108,8 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(record: object, schema: str) -> dict[str, Any]:
-    """Check a record from a file, and return it as `seal` was given it: without its digest.
-
-    Raises:
-        OtherSchemaError: it has another schema.
-        ValueError: it was changed since it was sealed.
+    """Check a record from a file, and return it as `seal` was given it: without its digest. Raises
+    OtherSchemaError: it has another schema; ValueError: it was changed since it was sealed.
     """
     if not isinstance(record, Mapping):
         raise ValueError(f"{shown(record)} is not an object")

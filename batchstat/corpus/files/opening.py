@@ -104,10 +104,8 @@ class OpenSource:
 def open_source(
     split: Split, standard_input: Rereadable | None = None, encoding: str | None = None
 ) -> Iterator[OpenSource]:
-    """Open the source's bytes, decompressed if its first bytes say that they are compressed.
-
-    Raises:
-        SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
+    """Open the source's bytes, decompressed if its first bytes say that they are compressed. Raises
+    SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
     """
     source = split.source
     with as_source_errors(source):

@@ -133,10 +133,8 @@ def find_edges(
 ) -> tuple[int, ...]:
     """Return the edges that one of `RULES` finds for (n,) lengths, at least one, rounded up to a
     multiple. `buckets_set` has the name of a parameter for the number of buckets and its value, or
-    None for the `usual` number, or as many as there are distinct widths.
-
-    Raises:
-        InputError: more buckets than distinct widths.
+    None for the `usual` number, or as many as there are distinct widths. Raises InputError: more
+    buckets than distinct widths.
     """
     rounded = round_up(np.maximum(lengths, 1), multiple)
     values, counts = np.unique(rounded, return_counts=True)

@@ -121,9 +121,7 @@ class Axolotl(PackedRows, PacksDocuments):
 
     def plan(self, window: Window) -> BatchPlan:
         """Shuffle and pack the epoch; leave out the batches above the number that axolotl counted.
-
-        Raises:
-            InputError: a sample is longer than `max_length`.
+        Raises InputError: a sample is longer than `max_length`.
         """
         order, max_batches = self._order_and_max_batches(window)
         starts = None if window.starts is None else window.starts[order]

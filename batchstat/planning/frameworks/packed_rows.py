@@ -62,10 +62,8 @@ class PackedRows(Strategy):
         return np.arange(offsets[-1]), offsets
 
     def plan(self, window: Window) -> BatchPlan:
-        """Pack the samples into rows, and divide the rows among batches.
-
-        Raises:
-            InputError: a sample is longer than `max_length`, or more rows than fit into memory.
+        """Pack the samples into rows, and divide the rows among batches. Raises InputError: a
+        sample is longer than `max_length`, or more rows than fit into memory.
         """
         check_longest(self.name, int(window.lengths.max(initial=0)), self.max_length)
         samples, lengths, starts, packing = self.pack_rows(

@@ -48,9 +48,7 @@ def weights_file(spec: str) -> str | None:
 
 def name_and_parameters(spec: str) -> tuple[str, str]:
     """Return a sampler's name and parameters: `dynamic:decay=0.5` is `dynamic` and `decay=0.5`.
-
-    Raises:
-        OptionError: an unknown name.
+    Raises OptionError: an unknown name.
     """
     colon, equals = spec.find(":"), spec.find("=")
     # `count=100` is short for `count:count=100`: its parameter has the name of the sampler.

@@ -23,10 +23,8 @@ NOT_PACKED = "off"  # what turns packing off, where its parameter is not true or
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy(ABC):
-    """A way of batching: turns the lengths of one window into a `BatchPlan`.
-
-    Raises:
-        OptionError: a number below 1, above 2,147,483,647 or not whole.
+    """A way of batching: turns the lengths of one window into a `BatchPlan`. Raises OptionError: a
+    number below 1, above 2,147,483,647 or not whole.
     """
 
     in_short: ClassVar[str] = ""  # what the strategy does, in a few words

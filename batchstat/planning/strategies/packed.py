@@ -89,9 +89,7 @@ class Packed(PacksDocuments):
 
     def plan(self, window: Window) -> BatchPlan:
         """Pack samples into rows, sort these widest first, cut them by the budget, shuffle batches.
-
-        Raises:
-            InputError: a sample is longer than `max_length`.
+        Raises InputError: a sample is longer than `max_length`.
         """
         # Truncating here would lose tokens that no count shows: overflow is decided before.
         check_longest("packed", int(window.lengths.max(initial=0)), self.max_length)
@@ -149,9 +147,7 @@ class Packed(PacksDocuments):
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches by best fit on a histogram; None where rows depend on more than that.
-
-        Raises:
-            InputError: a sample is longer than `max_length`.
+        Raises InputError: a sample is longer than `max_length`.
         """
         is_one_group = stats.count <= (self.read_ahead or stats.count)
         # From the histogram, no padding of single samples is counted.

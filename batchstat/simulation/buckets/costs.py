@@ -133,9 +133,7 @@ def _trace_edges(edges: Ints, last_starts: Ints, buckets: int) -> tuple[int, ...
 
 def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTime:
     """Return the time of batches on a calibrated device, as the cost that bucket edges minimise.
-
-    Raises:
-        InputError: the calibration has no times, noisy ones, or none that depends on the batch.
+    Raises InputError: the calibration has no times, noisy ones, or none that depends on the batch.
     """
     calibration = device.calibration
     if device.is_noisy:

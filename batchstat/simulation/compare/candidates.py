@@ -93,11 +93,8 @@ def simulate_candidates(
     subsample: float | None = None,
     with_batches: bool = False,
 ) -> Candidates:
-    """Simulate the current setup and what could replace it.
-
-    Raises:
-        OptionError: a strategy that is wrong by itself.
-        InputError: no row has a batch, or the current setup has none.
+    """Simulate the current setup and what could replace it. Raises OptionError: a strategy that is
+    wrong by itself; InputError: no row has a batch, or the current setup has none.
     """
     check_seeds(settings, seeds)
     named_rows = NamedRows(inputs, settings, strategies, current)
@@ -241,10 +238,8 @@ def default_strategies(
 ) -> tuple[StrategySpec, ...]:
     """Return the strategies that are compared unless the user names some: `DEFAULT_STRATEGIES`, and
     among them, before token-budget, those that other arguments of the user's own trainer make; and
-    `regrouped` where a step has several batches. That of the current setup is left out.
-
-    Raises:
-        OptionError: a current setup that is wrong by itself.
+    `regrouped` where a step has several batches. That of the current setup is left out. Raises
+    OptionError: a current setup that is wrong by itself.
     """
     batch_size, current_default, packs_today = settings.batch_size, "", False
     # Only the parameters of strategies are read from it, which no length decides: 1 stands for any.

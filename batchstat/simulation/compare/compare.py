@@ -115,11 +115,8 @@ def simulate(
     device: Device | None = None,
     model: CostModel | None = None,
 ) -> Simulation:
-    """Simulate one strategy on the lengths of a profile.
-
-    Raises:
-        OptionError: a strategy or parameter that is wrong by itself.
-        InputError: the settings leave no samples.
+    """Simulate one strategy on the lengths of a profile. Raises OptionError: a strategy or
+    parameter that is wrong by itself; InputError: the settings leave no samples.
     """
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
     request = request_of(inputs, settings, row)

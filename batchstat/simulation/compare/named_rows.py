@@ -24,11 +24,8 @@ Row = str | ParsedRow  # the same, where a strategy may be as its user writes it
 
 
 def parse_row(name: str, row: object) -> ParsedRow:
-    """Return a row whose strategy is parsed.
-
-    Raises:
-        OptionError: neither a strategy nor a name and batches, or a strategy that is wrong by
-            itself.
+    """Return a row whose strategy is parsed. Raises OptionError: neither a strategy nor a name and
+    batches, or a strategy that is wrong by itself.
     """
     match row:
         case str():
@@ -50,12 +47,9 @@ class NamedRows:
         rows: Sequence[Row] | None,
         current: Row | None,
     ) -> None:
-        """Read the strategies, and the batches of sample numbers.
-
-        Raises:
-            OptionError: a name that a strategy has, or settings that change which samples there
-                are.
-            InputError: something else than batches of samples of this corpus.
+        """Read the strategies, and the batches of sample numbers. Raises OptionError: a name that a
+        strategy has, or settings that change which samples there are; InputError: something else
+        than batches of samples of this corpus.
         """
         self.inputs, self.settings = inputs, settings
         # By name: the batches as they were given, and what was read of them.
@@ -109,10 +103,8 @@ class NamedRows:
 
 
 def requests_of(rows: Iterable[NamedRow], basis: ResolvedSettings) -> list[RowRequest]:
-    """Return each row with its settings; a row that is named twice is returned once.
-
-    Raises:
-        OptionError: there is no row, or a strategy is wrong by itself.
+    """Return each row with its settings; a row that is named twice is returned once. Raises
+    OptionError: there is no row, or a strategy is wrong by itself.
     """
     requests = [row.request(basis) for row in dict.fromkeys(rows)]
     if not requests:
@@ -121,10 +113,8 @@ def requests_of(rows: Iterable[NamedRow], basis: ResolvedSettings) -> list[RowRe
 
 
 def request_of(inputs: PlanInputs, settings: Settings, row: Row) -> RowRequest:
-    """Return one row with its settings, decided for these samples.
-
-    Raises:
-        OptionError: a strategy or parameter that is wrong by itself.
+    """Return one row with its settings, decided for these samples. Raises OptionError: a strategy
+    or parameter that is wrong by itself.
     """
     rows = NamedRows(inputs, settings, rows=(), current=row)
     assert rows.current is not None
