@@ -4,13 +4,14 @@ from dataclasses import dataclass, fields
 from math import ceil
 from typing import Any
 
-from batchstat.calibration.configurations import (
+from batchstat.calibration.known_models import (
     FAMILIES,
+    KNOWN_MODELS,
     WITH_POSITIONS,
+    known_shape,
     load_configuration,
     not_loaded,
 )
-from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
 from batchstat.errors import InputError, OptionError, arguments_named, did_you_mean
 from batchstat.parameters import MAX_INT, check_fields, described, documented, read_parameters
 from batchstat.records import Record, told
@@ -215,8 +216,7 @@ def shape_of(written: str, config: Any) -> CostModel:
     """Return the shape that a configuration describes. Raise InputError for a wrong size."""
     text = config.get_text_config()  # of a model with pictures too, its part for text
     activation = _first(text, ("hidden_activation", "hidden_act"))
-    # T5 states whether its layers are gated, and a file may state anything; for other models the
-    # activation tells.
+    # T5 states whether its layers are gated; for other models the activation tells.
     gated = getattr(text, "is_gated_act", activation in _GATED_ACTIVATIONS)
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.calibration.configurations import FAMILIES
 from batchstat.calibration.cost_model import CostModel, load_model, model_configuration, shape_of
-from batchstat.calibration.known_models import known_shape
+from batchstat.calibration.known_models import FAMILIES, known_shape
 from batchstat.calibration.measured import Hardware, MemoryFit
 from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, arguments_named
@@ -90,10 +89,9 @@ Activations made of several operations keep what lies between, too."""
 
 
 def memory_of(setup: Setup) -> MemoryFit:
-    """Return the bytes that training takes at the peak, by the model's shape in the setup.
-
-    The peak is at the loss, or in the backward pass of the last layer, whichever takes more: until
-    then the forward pass has kept what the backward pass of every layer needs.
+    """Return the bytes that training takes at the peak, by the model's shape in the setup. The peak
+    is at the loss, or in the backward pass of the last layer, whichever takes more: until then the
+    forward pass has kept what the backward pass of every layer needs.
     """
     assert setup.shape is not None
     shape, layer = setup.shape, Layer(setup.shape, setup)
@@ -150,8 +148,7 @@ class Layer:
     @property
     def norm(self) -> int:
         """Bytes per token that a norm keeps: its input, and its output, the input of a matrix."""
-        # Models with gated layers have RMSNorm, which computes in float32 and keeps the scaled
-        # input, too.
+        # Gated models have RMSNorm, which computes in float32 and keeps the scaled input.
         scaled = 4 if self.shape.gated else 0
         return self.shape.hidden * (self._number_bytes + self._residual + scaled)
 

@@ -21,10 +21,8 @@ Batch = Mapping[str, torch.Tensor]
 
 
 class Steps(ABC):
-    """The training steps of a model.
-
-    A step that is one call, as a user's function is, overrides `forward_backward` alone: the others
-    then do and know nothing.
+    """The training steps of a model. A step that is one call, as a user's function is, overrides
+    `forward_backward` alone: the others then do and know nothing.
     """
 
     vocabulary: int  # token ids are below it
@@ -244,7 +242,6 @@ def find_device(name: str | None) -> torch.device:
 
 class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
     """Counts the bytes of all tensors that are alive while it is active: `with TensorMemory(...)`.
-
     torch calls it for every operation. A storage, which several tensors may share, counts once, and
     until it is freed. Memory that an operation takes and frees by itself is not seen.
     """

@@ -135,9 +135,8 @@ class FoundProfile:
 
 
 def find_profile(inputs: Inputs) -> FoundProfile:
-    """Return the profile of a command's recording; of its corpus, counted or reused; or else the
-    one in the results folder. Raises InputError, or OptionError for options of counting beside
-    that.
+    """Return the profile of a command's recording; of its corpus, counted or reused; or the one in
+    the results folder. Raises InputError, or OptionError for options of counting beside that.
     """
     check_outputs(inputs.options.read(Output))
     # Before the profile is read: if another run replaces it in between, `store` sees that.

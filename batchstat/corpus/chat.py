@@ -88,7 +88,6 @@ def inputs_from_tools(tools: object) -> TemplateInputs:
 
 def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
     """Return what a template gets beside the messages of a chat that is handed on as it is written.
-
     Unlike in `inputs_from_tools`, an empty list of tools is handed on, as TRL does. If tools or
     settings cannot be handed on, nothing is, and the field `wrong` says why.
     """

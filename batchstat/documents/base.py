@@ -74,10 +74,8 @@ def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]
 
 
 def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return a DataFrame with a row for each document and a column for each number in it.
-
-    The number `mean` of the object `lengths` is in column `lengths_mean`. A column that is null in
-    all rows is left out.
+    """Return a DataFrame with a row for each document and a column for each number in it. The
+    number `mean` of `lengths` is in column `lengths_mean`. Columns of nulls are left out.
     """
     import pandas as pd
 

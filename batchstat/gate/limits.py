@@ -179,10 +179,9 @@ def _parse_limit(
 def propose_limits(
     report: Mapping[str, Any], *, may_drop: bool = False, has_budget: bool = True
 ) -> Limits:
-    """Return limits that the measured values keep with a margin, which `init` writes.
-
-    The margin is half a percentage point for padding, truncated and dropped tokens; five points for
-    fill; a tenth for the number of samples and for both ratios; none for batches over budget.
+    """Return limits that the measured values keep with a margin, which `init` writes. The margin is
+    half a percentage point for padding, truncated and dropped tokens; five points for fill; a tenth
+    for the number of samples and for both ratios; none for batches over budget.
     """
     numbers, basis = report["strategy"], report["basis"]
     limits = [_limit_above("max-padding", numbers["padding_ratio"])]

@@ -16,10 +16,9 @@ _SHOWN = 20  # labels that a message lists at most
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The class of every sample, or none. Every class has at least one sample.
-
-    A sample with several labels belongs to the rarest of them (the first in the corpus, if several
-    are equally rare), so no sample counts twice. One without a label belongs to no class.
+    """The class of every sample, or none. Every class has at least one sample. A sample with
+    several labels belongs to the rarest of them (the first in the corpus, if several are equally
+    rare), so no sample counts twice. One without a label belongs to no class.
     """
 
     codes: Ints  # (n,) index into `names`; −1 for no class

@@ -112,9 +112,7 @@ class Samples:
 
 
 def check_room(what: str, samples: int, remedy: str) -> None:
-    """Check that an epoch fits into memory. Raises InputError: they do not fit into this machine's
-    memory.
-    """
+    """Raise InputError if the samples of an epoch do not fit into this machine's memory."""
     memory = _memory()
     if memory is not None and samples * _BYTES > memory:
         raise InputError(

@@ -100,8 +100,7 @@ def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block
     """Count the samples of one block, while other threads count others."""
     left_out: Counter[str] = Counter()
     kinds: dict[str, TokenRanges] = {}
-    # `lengths` are the tokens of all samples of the block; `samples` are the indices, in the block,
-    # of those that could be counted.
+    # `lengths`: tokens of all samples of the block; `samples`: indices of those that were counted.
     if isinstance(block.content, PrecountedLengths):
         lengths: Ints = block.content.lengths
         samples: Ints = np.arange(len(lengths))

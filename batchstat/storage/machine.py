@@ -25,10 +25,8 @@ def cache_folder() -> Path | None:
 
 
 def machine_secret() -> bytes:
-    """Return 32 random bytes that only this machine knows, made when they are first needed.
-
-    Where they cannot be stored, they are of this process alone: what they key is not recognized by
-    a later run.
+    """Return 32 random bytes that only this machine knows, made when they are first needed. Where
+    they cannot be stored, they are of this process: a later run does not recognize them.
     """
     folder = cache_folder()
     return _secret_of_process() if folder is None else _secret_in(folder)

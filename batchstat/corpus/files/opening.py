@@ -179,8 +179,7 @@ def count_lines_before(split: Split) -> int:
     """Return how many lines of a file begin before its split does; this reads the file up to it."""
     with split.location.open("rb") as file:
         lines = 1  # the one that begins at byte 0
-        # A line end begins another line; one in the last byte before the split begins a line of
-        # the split.
+        # A line end in the last byte before the split begins a line of the split.
         bytes_left = split.first - 1
         while bytes_left > 0 and (data := file.read(min(bytes_left, 1 << 20))):
             lines += data.count(b"\n")
@@ -199,7 +198,6 @@ def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
 @contextmanager
 def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
     """Yield the decompressed source as a file that can seek, as readers of Parquet need it.
-
     Compressed data and standard input, which is hashed as it is read, can only be read in sequence:
     they are copied to a temporary file.
     """
@@ -250,10 +248,9 @@ def fault_of_head(head: bytes) -> str:
 
 
 def fault_of_text(head: bytes) -> str:
-    """Return what is wrong with the start of a file that should be text; empty if nothing is.
-
-    Token ids of Megatron or nanoGPT, as 16 or 32 bits each, are control characters by a tenth or
-    more; a text, in whatever encoding, has hardly any.
+    """Return what is wrong with the start of a file that should be text; empty if nothing is. Token
+    ids of Megatron or nanoGPT, as 16 or 32 bits each, are control characters by a tenth or more; a
+    text, in whatever encoding, has hardly any.
     """
     controls = len(head) - len(head.translate(None, _CONTROLS))
     is_text = controls < _FEW or _MOST_CONTROLS * controls <= len(head)

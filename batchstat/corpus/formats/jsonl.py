@@ -30,8 +30,7 @@ def read_jsonl(
     """Yield the columns of the object on each line; blank lines are skipped."""
     collector = RecordCollector(opened, options)
     steps = () if options.records is None else steps_of(options.records)
-    # A later split reads the columns that the first one does: those that the first good record of
-    # the file chooses.
+    # A later split reads the columns that the first good record of the file chooses.
     is_later_split = opened.split.first > 0
     if is_later_split:
         for record in chain.from_iterable(map(_parse_lines, read_lines(opened.head()))):
@@ -117,8 +116,7 @@ def _count_quotes(texts: pa.LargeStringArray) -> int:
     _validity, _offsets, data = texts.buffers()  # data: the UTF-8 of all texts; None if empty
     octets = np.frombuffer(b"" if data is None else data, np.uint8)
     backslashes = np.flatnonzero(octets == ord("\\"))  # their positions in `octets`
-    # A run is of consecutive backslashes. Its last one has no neighbor after it; the appended -1
-    # is no neighbor of any.
+    # A run of backslashes ends where no neighbor follows; the appended -1 is no neighbor.
     is_last = np.diff(backslashes, append=-1) != 1
     lasts = np.flatnonzero(is_last)
     run_lengths = np.diff(lasts, prepend=-1)

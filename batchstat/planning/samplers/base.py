@@ -11,9 +11,8 @@ from batchstat.planning.classes import Classes
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler(ABC):
-    """A choice of an epoch's samples, and how often each comes: a function of (seed, epoch), so the
-    same on every rank and different in every epoch. Raises OptionError: a number out of range or
-    not whole.
+    """A choice of an epoch's samples, and how often each comes: by (seed, epoch), so the same on
+    every rank. Raises OptionError: a number out of range or not whole.
     """
 
     has_sequence: ClassVar[bool] = False  # whether it orders what it draws, and `order` does not

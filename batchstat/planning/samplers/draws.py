@@ -48,7 +48,6 @@ def check_total(samples: int) -> None:
 
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     """Return (n, count) numbers: row i below sizes[i], all different if sizes[i] is large enough.
-
     Source: Robert Floyd's sampling (J. Bentley, R. Floyd, A sample of brilliance, CACM 1987), for
     all rows at once; then each row is shuffled.
     """

@@ -47,9 +47,7 @@ def weights_file(spec: str) -> str | None:
 
 
 def name_and_parameters(spec: str) -> tuple[str, str]:
-    """Return a sampler's name and parameters: `dynamic:decay=0.5` is `dynamic` and `decay=0.5`.
-    Raises OptionError: an unknown name.
-    """
+    """Return `dynamic` and `decay=0.5` of `dynamic:decay=0.5`. Raises OptionError: unknown name."""
     colon, equals = spec.find(":"), spec.find("=")
     # `count=100` is short for `count:count=100`: its parameter has the name of the sampler.
     if equals >= 0 and (colon < 0 or equals < colon):

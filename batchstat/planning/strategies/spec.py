@@ -154,8 +154,7 @@ class StrategySpec:
 
     def checked(self, settings: Settings) -> Strategy:
         """Return the strategy before any corpus is read, to report its mistakes early; settings
-        that a corpus would decide are those of a sample of one token. Raises OptionError: it is
-        wrong whatever corpus is batched.
+        that a corpus would decide are those of a sample of one token. Raises OptionError.
         """
         return self.strategy(vars(settings.resolve(longest=1, stated_max=None)))
 

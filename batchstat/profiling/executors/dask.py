@@ -95,8 +95,7 @@ def _submitting(client: Any, task: CountTask, lost: InputError) -> Iterator[Subm
     try:
         yield submit
     finally:
-        # After an interrupt, the user should not have to wait for submitted splits; and a scheduler
-        # that is lost raises here, too.
+        # After an interrupt, nobody waits for submitted splits; a lost scheduler raises here, too.
         with suppress(Exception):
             executor.shutdown(wait=False)
 

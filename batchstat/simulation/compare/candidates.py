@@ -41,9 +41,8 @@ _MOST_SAMPLES = 20_000  # samples that are planned for them; the default `read_a
 
 def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     """Return the first batches of a strategy's plan, up to 64 in whole units; where each rank plans
-    its own samples, those of the first rank.
-
-    A strategy that sorts more than 20,000 samples together is given only the first of them.
+    its own samples, those of the first rank. A strategy that sorts more than 20,000 samples
+    together is given only the first of them.
     """
     strategy, settings = request.strategy, request.settings
     window_size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)

@@ -66,10 +66,9 @@ class Coverage:
 
     @property
     def accuracy_bound(self) -> float:
-        """How far an accuracy over all computed samples may be from that over the corpus.
-
-        It is the total variation distance of the two weightings. It is reached if all samples that
-        are computed more often than others are right, and all others wrong, or the reverse.
+        """How far an accuracy over all computed samples may be from that over the corpus. It is the
+        total variation distance of the two weightings. It is reached if all samples that are
+        computed more often than others are right, and all others wrong, or the reverse.
         """
         computed = sum(times * samples for times, samples in self.times)
         return sum(

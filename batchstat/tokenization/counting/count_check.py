@@ -58,9 +58,8 @@ _PLACE: ContextVar[tuple[int, int]] = ContextVar("_PLACE", default=(0, 0))
 
 @contextmanager
 def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
-    """Set the place in their file of the texts that this thread counts in the `with` block.
-
-    It decides which of them `CountCheck` checks; an inner block counts from the place of the outer
+    """Set the place in their file of the texts that this thread counts in the `with` block. It
+    decides which of them `CountCheck` checks; an inner block counts from the place of the outer
     one. In a context variable, as some texts come through transformers, which passes no arguments.
     """
     outer_byte, outer_records = _PLACE.get()
@@ -73,10 +72,9 @@ def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class CountCheck:
-    """Checks the counts of one way of counting; may be called from several threads.
-
-    Which texts are checked depends only on the bytes of their block and its place in its file, not
-    on time or threads: a difference that one run finds is found by every run.
+    """Checks the counts of one way of counting; may be called from several threads. Which texts are
+    checked depends only on the bytes of their block and its place in its file, not on time or
+    threads: a difference that one run finds is found by every run.
     """
 
     backend: tokenizers.Tokenizer

@@ -230,7 +230,6 @@ class LongTexts:
 
     def split(self, text: str) -> tuple[list[str], list[str]]:
         """Return the parts of a text whose token counts give its own, and characters repeated.
-
         Neighbouring parts share one character: `abcdef` cut before `d` -> parts `abc` and `cdef`,
         and `c` repeated. Tokens of the text = tokens of all parts - tokens of all repeated texts.
         """

@@ -140,8 +140,7 @@ def _keeps_matches(step: Definition) -> bool:
         return False
     if step["behavior"] == "Isolated":
         return not step["invert"]
-    # Some definitions remove what lies between matches. With this pattern that is nothing, because
-    # every character is in a match.
+    # Some definitions remove what lies between matches: here nothing, as each character is in one.
     removes_between = step["behavior"] == "Removed" and step["invert"]
     return bool(removes_between and step["pattern"] == {"Regex": CL100K})
 

@@ -98,10 +98,9 @@ _ANY = bytes(range(256))
 
 @dataclass(frozen=True)
 class Cuts:
-    """Between which bytes the texts of one tokenizer may be cut.
-
-    Each kind of cut has a bit. A text may be cut between bytes a and b if `left[a] & right[b]` is
-    not 0: if a kind allows a on its left and b on its right.
+    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit. A text
+    may be cut between bytes a and b if `left[a] & right[b]` is not 0: if a kind allows a on its
+    left and b on its right.
     """
 
     left: bytes
@@ -221,8 +220,7 @@ def _is_metaspace(splitter: Definition) -> bool:
         len(parts) == 1
         and parts[0].get("type") == "Metaspace"
         and parts[0]["replacement"] == "\u2581"
-        # A mark is added before every text or before none. With `first`, it would depend on where
-        # a piece is in its text.
+        # A mark comes before every text or none: with `first`, that depends on where a piece is.
         and parts[0]["prepend_scheme"] in ("always", "never")
         and parts[0]["split"]
     )

@@ -24,8 +24,7 @@ class Shortcut(ABC):
 
     def __init__(self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool) -> None:
         self._backend = backend
-        # Special tokens of a sample, by the number of its sides: 1 for texts, 2 for pairs. None if
-        # their number is not fixed.
+        # Special tokens of a sample, by its sides: 1 for texts, 2 for pairs. None if not fixed.
         self._special = find_special(backend, special_tokens=special_tokens)
         self._check = CountCheck(backend, way, special_tokens=special_tokens)
 
@@ -77,8 +76,7 @@ def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict
     whole.
     """
     # A template of the post-processor puts the same special tokens around all texts. But it may
-    # also repeat a text, or omit it, even where special tokens are not added: none that is
-    # published does.
+    # also repeat or omit a text, even without special tokens: none that is published does.
     part = definition_of_part(backend.post_processor)
     find = _count_special if special_tokens else lambda *_: 0
     keeps_one = _keeps_texts(part, "single", ["A"])

@@ -45,7 +45,6 @@ class Known:
 @dataclass
 class Transformers:
     """The transformers tokenizer that a backend belongs to, made when it is first asked for.
-
     Another process gets it as it was made, or else what makes it.
     """
 
