@@ -162,7 +162,14 @@ class Layer:
             # Each matrix after a norm keeps a copy of its input in `dtype`. `norm` counts one for
             # each norm: two more for queries, keys and values, one more for a gated layer.
             norms += (3 if self.shape.gated else 2) * self._number_bytes * self.shape.hidden
-        return norms + self._attention + self._feed_forward + dropped
+        # The feed-forward layer: what the activation keeps; where the layer is gated, also what its
+        # result is multiplied by, and the product.
+        tensors = _KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)
+        numbers = tensors * self.shape.feed_forward_width  # of one expert
+        if self.shape.total_experts is not None:  # each expert has an input and output of its own
+            numbers += 2 * self.shape.hidden
+        feed_forward = self._number_bytes * numbers * self.shape.experts
+        return norms + self._attention + feed_forward + dropped
 
     @property
     def gradients(self) -> int:
@@ -183,17 +190,6 @@ class Layer:
         # Norms of the heads of queries and keys keep these in float32 (4) and in `dtype`.
         norms = (4 + self._number_bytes) * (width + kv_width) if self.shape.head_norms else 0
         return kept + norms
-
-    @property
-    def _feed_forward(self) -> int:
-        """Bytes per token that the feed-forward layer keeps, of all experts of a token."""
-        # What the activation keeps; where the layer is gated, also what its result is multiplied
-        # by, and the product.
-        tensors = _KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)
-        numbers = tensors * self.shape.feed_forward_width  # of one expert
-        if self.shape.total_experts is not None:  # each expert has an input and output of its own
-            numbers += 2 * self.shape.hidden
-        return self._number_bytes * numbers * self.shape.experts
 
     @property
     def per_pair(self) -> int:

@@ -30,10 +30,8 @@ def choose_columns(
 ) -> Columns:
     """Choose which columns of a file are read: the content, and what the options ask for beside it.
 
-    Unless an option names it, the content is the only column of text, or one named as usual.
-
-    Raises:
-        InputError: a column is missing or appears twice, or the text column is ambiguous.
+    Unless an option names it, the content is the only column of text, or one named as usual. Raises
+    InputError: a column is missing or appears twice, or the text column is ambiguous.
     """
     # Every column that an option names must be in the file exactly once.
     for option_name in (*SINGLE_COLUMNS, "text_column", "label_column"):

@@ -111,11 +111,8 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
 
     A longer sample is truncated at its end (`truncate`), dropped (`drop`), or split into
     consecutive parts of `max_length` tokens, the last one with what remains (`split`): with a
-    maximum of 4, a sample of 10 tokens has 4, is gone, or becomes parts of 4, 4 and 2.
-
-    Raises:
-        OptionError: an unknown `overflow`.
-        InputError: `split` makes more parts than fit into memory.
+    maximum of 4, a sample of 10 tokens has 4, is gone, or becomes parts of 4, 4 and 2. Raises
+    OptionError: an unknown `overflow`; InputError: `split` makes more parts than fit into memory.
     """
     one_of("overflow", overflow, OVERFLOWS)
     # Nothing is longer than `max_length`; without samples, the maximum counts as 0.

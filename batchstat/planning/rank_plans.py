@@ -243,10 +243,8 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     they divide by `world_size`. The rows for both are the first rows of the epoch, from the start
     again where these do not suffice.
 
-    Source: accelerate's BatchSamplerShard with even_batches.
-
-    Raises:
-        InputError: more rows than fit into memory.
+    Source: accelerate's BatchSamplerShard with even_batches. Raises InputError: more rows than fit
+    into memory.
     """
     n_batches = len(plan)
     last_size = int(np.diff(plan.batch_offsets)[-1])

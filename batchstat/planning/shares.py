@@ -201,9 +201,7 @@ def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
 
     `file` keeps the corpus order, `shuffled` permutes all at random, `torch` as torch; `blocks`
     permutes blocks of `BLOCK_SIZE` consecutive samples, then inside each, as streaming loaders do.
-
-    Raises:
-        OptionError: an unknown `order`.
+    Raises OptionError: an unknown `order`.
     """
     if one_of("order", order, ORDERS) == "file":
         return np.arange(n)

@@ -66,8 +66,8 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
     """Create the folder if needed, and let no other run write into it meanwhile. Raises InputError.
 
     Other runs wait, so that all files of a folder come from one run. Where the system has no
-    advisory locks, or at an address, runs that finish in the same instant may mix their files; each
-    file is complete all the same.
+    advisory locks, or at an address, runs that finish in the same instant may mix their files, each
+    of them complete.
     """
     if is_remote(folder):
         yield

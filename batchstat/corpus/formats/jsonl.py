@@ -39,7 +39,14 @@ def read_jsonl(
     for lines in read_lines(opened):
         records: list[object] = _parse_lines(lines)
         if lines.first == 1 and not is_later_split:
-            _refuse_one_value(opened.path, lines, records)
+            first = next((i for i, record in enumerate(records) if record is not BLANK), None)
+            # One value of JSON, written over several lines.
+            is_bad = first is not None and isinstance(records[first], BadRecord)
+            if is_bad and lines.texts[first].as_py().strip() in ("{", "[", "[{"):
+                raise InputError(
+                    f"{opened.path} is one JSON value over several lines, not one per line",
+                    "pass --input-format json",
+                )
         numbers: Sequence[int] = lines.numbers
         if steps or any(record is BLANK for record in records):
             at_lines = [
@@ -54,18 +61,6 @@ def read_jsonl(
 
 def _at(steps: Sequence[str], record: object) -> Iterable[object]:
     return [record] if isinstance(record, BadRecord) or not steps else expanded(record, steps)
-
-
-def _refuse_one_value(path: str, lines: Lines, records: Sequence[object]) -> None:
-    """Raise InputError for a file that is one value of JSON, written over several lines."""
-    first = next((i for i, record in enumerate(records) if record is not BLANK), None)
-    if first is None or not isinstance(records[first], BadRecord):
-        return
-    if lines.texts[first].as_py().strip() in ("{", "[", "[{"):
-        raise InputError(
-            f"{path} is one JSON value over several lines, not one per line",
-            "pass --input-format json",
-        )
 
 
 def _parse_lines(lines: Lines) -> list[object]:
@@ -128,9 +123,8 @@ def _count_quotes(texts: pa.LargeStringArray) -> int:
 
 def _count_strings(values: Iterable[object]) -> int:
     """Count the strings in JSON values at any depth, keys included."""
-    # A list that begins with a number is passed over without looking for strings in it, which is
-    # fast for lists of token ids. If it has strings, the count is too small, which `_parse_lines`
-    # notices.
+    # A list that begins with a number is not searched for strings: fast for token ids. If it has
+    # some, the count is too small, which `_parse_lines` notices.
     count = 0
     # In the first round, `values` are those at the top; in each other, those one level deeper.
     while values := list(values):

@@ -142,9 +142,8 @@ def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
 
 def _dictionary_bytes(file: BinaryIO, begin: int) -> int:
     """Return the decompressed bytes of a column chunk's dictionary; 0 if it has none."""
-    # The dictionary is the first page of the column chunk, which starts at byte `begin`. The header
-    # of a page is a Thrift struct, whose first fields are the kind of the page and its decompressed
-    # size.
+    # The dictionary is the first page of the column chunk at byte `begin`. A page's header is a
+    # Thrift struct: the kind of the page, its decompressed size and more.
     file.seek(begin)
     header = Decoder(file.read(64))  # enough for the first two fields in the header of a page
     try:

@@ -72,9 +72,8 @@ def torch_seeds(count: int, seed: int) -> list[int]:
 
 
 def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bool) -> Ints:
-    """Return (count,) what `torch.multinomial` draws in double precision by (n,) `weights`, as in
-    WeightedRandomSampler. These are not negative, nor all 0; without replacement, at least `count`
-    are above 0.
+    """Return (count,) what `torch.multinomial` draws in double precision by (n,) `weights`, which
+    are not negative, nor all 0; without replacement, at least `count` are above 0.
     """
     # torch makes a single draw as it does without replacement.
     if not replacement or count == 1:

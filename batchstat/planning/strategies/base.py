@@ -225,10 +225,8 @@ class PacksDocuments(Strategy):
 
     Megatron and Transformer Engine pad every sample of a packed row: context parallelism over cp
     ranks needs multiples of 2 x cp, FP8 of 16. This padding counts as any other, and a row holds
-    `max_length` rounded up to that multiple.
-
-    Raises:
-        OptionError: `document_multiple` where samples are cut.
+    `max_length` rounded up to that multiple. Raises OptionError: `document_multiple` where samples
+    are cut.
     """
 
     packs_rows: ClassVar[bool] = True

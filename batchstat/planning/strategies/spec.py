@@ -122,10 +122,8 @@ class StrategySpec:
 
         A parameter that is not set is taken from `settings` if it has one of that name and it is
         not one of the strategy's `own_parameters`; else the strategy's default applies. A
-        strategy's usual batch size applies unless `settings` say that one was given.
-
-        Raises:
-            OptionError: a value out of range, or a missing one.
+        strategy's usual batch size applies unless `settings` say that one was given. Raises
+        OptionError: a value out of range, or a missing one.
         """
         names = [each.name for each in fields(self.kind)]
         own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size

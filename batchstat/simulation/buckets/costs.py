@@ -89,8 +89,7 @@ class BatchTime:
         Exact, by dynamic programming over the n distinct lengths: the best b buckets of the
         shortest j lengths are the best b − 1 buckets of the shortest i, for some i < j, and a last
         bucket of the lengths between. Every i is tried, since a short batch makes the time of a
-        bucket jump. With more than 4,096 distinct lengths, only that many are tried as edges,
-        spread evenly.
+        bucket jump. Of more than 4,096 distinct lengths, so many are tried, spread evenly.
         """
         edges, counts, n_tried = lengths.values, lengths.counts, max(_MOST_CANDIDATES, most)
         if len(edges) > n_tried:

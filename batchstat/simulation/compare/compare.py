@@ -128,8 +128,8 @@ def simulate(
 
 def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bounds:
     """Return what a reader holds the best row against: the fewest batches and packed rows that are
-    possible, and the padding if the whole epoch is sorted by length and cut by the row's own batch
-    size or budget.
+    possible, and the padding of the whole epoch sorted by length and cut by its batch size or
+    budget.
     """
     epoch = shares.epoch
     # Where ranks plan their own shares, all that they draw is sorted together.

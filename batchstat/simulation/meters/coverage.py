@@ -252,8 +252,7 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
 
     Let p be the probability that two random samples of one batch have the same class, and q that of
     two random samples of the epoch. The homogeneity is (p − q) / (1 − q): 0 if batches are as mixed
-    as random ones, 1 if each has one class. This is Fleiss's kappa (J. L. Fleiss, 1971) with
-    batches as subjects.
+    as random ones, 1 if each has one class. This is Fleiss's kappa (1971) with batches as subjects.
     """
     batch, code = batch[code >= 0], code[code >= 0]
     # The table of batches × classes, row after row: its cells that are not 0, and their counts.

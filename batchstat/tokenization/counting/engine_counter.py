@@ -82,10 +82,8 @@ class EngineCounter(Shortcut):
         """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
 
         None if the engine is not loaded, if the special tokens are not the same around all texts,
-        or if the tokenizer raises on a text.
-
-        Raises:
-            MiscountError: a text that the tokenizer also counted has another number of tokens.
+        or if the tokenizer raises on a text. Raises MiscountError: a text that the tokenizer also
+        counted has another number of tokens.
         """
         special = self._special[1]  # of a text; None if their number is not fixed
         if special is None or not self._can_count_now([prompts, wholes]):

@@ -178,9 +178,8 @@ def _never_inside(tokens: Iterable[str], after: bytes) -> bytes:
 
 def _allow_cuts(added: Iterable[tokenizers.AddedToken]) -> bool:
     """Return whether a cut divides no added token, and hides from none what comes after it."""
-    # Tokens of nothing but spaces are accepted, because a run of spaces is not cut with them. So
-    # are tokens that take the whitespace before them: it begins with the space before which a cut
-    # may be.
+    # Tokens of spaces alone are accepted, as a run of spaces is not cut with them; so are those
+    # that take the whitespace before them: it begins with the space before which a cut may be.
     return not any(
         # These two depend on what comes after the token.
         token.rstrip

@@ -34,10 +34,8 @@ class Shortcut(ABC):
         """Return (n,) tokens of texts, or of pairs, with special tokens if these are counted.
 
         None if this way cannot count them now, or if the tokenizer raises on one of them: the
-        ordinary way of counting then finds out on which one.
-
-        Raises:
-            MiscountError: a text that the tokenizer also counted has another number of tokens.
+        ordinary way of counting then finds out on which one. Raises MiscountError: a text that the
+        tokenizer also counted has another number of tokens.
         """
         sides = [first] if second is None else [first, second]
         if self._special[len(sides)] is None:  # only the tokenizer itself counts such samples
