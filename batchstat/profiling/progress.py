@@ -82,9 +82,7 @@ class ProgressTracker:
 
 @contextmanager
 def shown_progress() -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that shows each `Progress` it is called with on standard error: as a bar, or
-    as a line every few seconds.
-    """
+    """Yield a function that shows each `Progress` on standard error, as a bar or as lines."""
     if not sys.stderr.isatty():  # as in a log file
         yield _line_printer()
         return

@@ -8,20 +8,18 @@ from batchstat.errors import OptionError
 from batchstat.findings import Finding, warn_in_python
 from batchstat.parameters import one_of
 from batchstat.profiling.cache import CountCache
+from batchstat.profiling.executors import NAMES
 from batchstat.profiling.executors.local import processes, threads
 from batchstat.profiling.progress import Progress
 from batchstat.profiling.tasks import CountingExecutor
 from batchstat.tokenization.threads import worker_count
 
-EXECUTORS = ("auto", "threads", "processes", "dask")
 PROCESSES_FROM = 256 << 20  # bytes from which processes count a corpus: they take a second to start
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a corpus is counted. Raises OptionError: an unknown executor, or options that do not
-    apply to it.
-    """
+    """How a corpus is counted. Raises OptionError: wrong executor, or options it does not take."""
 
     executor: str = "threads"
     workers: int | None = None  # number of threads or processes; None for one per core
@@ -33,7 +31,7 @@ class RunOptions:
     on_warning: Callable[[Finding], object] = warn_in_python  # called with each warning
 
     def __post_init__(self) -> None:
-        one_of("executor", self.executor, EXECUTORS)
+        one_of("executor", self.executor, NAMES)
         worker_count(self.workers)  # raises unless it is a positive number, or None
         if self.executor == "dask":
             # A Dask cluster has the workers that were started with it.
