@@ -249,8 +249,8 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
     timeline = None
     # Only in comparisons, whose rows have a speed-up; None for one rank.
     if speed_up is not None and (line := row.timeline) is not None:
-        columns = (line.edges[:-1], line.edges[1:] - line.edges[:-1], line.slowest, line.mean)
-        timeline = rows_of(TimelinePoint, columns)
+        steps = line.edges[1:] - line.edges[:-1]
+        timeline = rows_of(TimelinePoint, (line.edges[:-1], steps, line.slowest, line.mean))
     samples_of_ranks = [rank.samples for rank in counts.sample_coverage.ranks]
     composed = {
         "speed_up": speed_up,
