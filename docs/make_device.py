@@ -5,9 +5,8 @@ examples show time and memory wherever they run.
 from pathlib import Path
 
 from batchstat.calibration.calibration import Calibration, save_calibration
-from batchstat.calibration.measured import Hardware, MemoryFit, Point, TimeFit
+from batchstat.calibration.measured import Hardware, MemoryFit, Point, Shape, TimeFit, design
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import Shape, design
 
 _BATCH, _TOKEN, _PAIR, _UPDATE = 2e-3, 6e-6, 1.2e-9, 8e-3
 """Seconds."""

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.calibration.configurations import load_configuration
 from batchstat.calibration.cost_model import shape_of
 from batchstat.calibration.fit import fit_calibration
+from batchstat.calibration.known_models import load_configuration
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import OF_MODELS, Setup
 from batchstat.errors import InputError, OptionError, arguments_named, install_extra

@@ -7,10 +7,9 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-from batchstat.calibration.costs import BatchCost
-from batchstat.calibration.measured import Hardware, MemoryFit, Point, TimeFit, _Bytes
+from batchstat.calibration.cost_model import BatchCost
+from batchstat.calibration.measured import Hardware, MemoryFit, Point, Shape, TimeFit, _Bytes
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import whole_number
 from batchstat.storage.addresses import check_regular, local_path, unreadable
@@ -145,8 +144,8 @@ class Calibration:
 
     @property
     def most_bytes(self) -> int | None:
-        """The highest fitted peak of a batch that is taken to fit without having run, in bytes;
-        None where the limit is not known.
+        """The highest fitted peak, in bytes, of a batch taken to fit without a run; None if
+        unknown.
 
         It is below `fits` by the worst error of the fit, a share of the measured peak: by so much a
         batch may take more than its fitted peak.
@@ -183,8 +182,7 @@ class Calibration:
             if packed or point.samples_per_row == 1
         )
         if (limit := self.most_bytes) is not None:
-            # A peak no higher than `least` is that of the optimizer's update: it was measured, and
-            # needs no margin.
+            # A peak up to `least` is that of the optimizer's update: measured, it needs no margin.
             return peak <= max(limit, self.memory.least) or is_measured
         # Nothing ran out of memory.
         if self.hardware.memory is None:  # as of a CPU

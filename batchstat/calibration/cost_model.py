@@ -1,20 +1,50 @@
 """Estimated compute of a transformer, from its shape."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from math import ceil
 from typing import Any
 
-from batchstat.calibration.configurations import (
+from batchstat.calibration.known_models import (
     FAMILIES,
+    KNOWN_MODELS,
     WITH_POSITIONS,
+    known_shape,
     load_configuration,
     not_loaded,
 )
-from batchstat.calibration.costs import BatchCost
-from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
 from batchstat.errors import InputError, OptionError, arguments_named, did_you_mean
 from batchstat.parameters import MAX_INT, check_fields, described, documented, read_parameters
 from batchstat.records import Record, told
 from batchstat.words import short
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchCost:
+    """The work of a batch in one unit: tokens, a model's operations or a device's picoseconds."""
+
+    per_step: int = 0
+    per_batch: int = 0
+    per_token: int = 1
+    per_pair: int = 0
+    per_shape: int = 0
+    memory: "BatchMemory | None" = None  # what a batch takes in memory
+
+
+TOTAL_TOKENS = BatchCost()  # the work where neither a model nor a device is known: 1 for each token
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchMemory:
+    """The peak memory of training on a batch, in bytes."""
+
+    fixed: int
+    per_token: float  # bytes of each token of its rows, padding included
+    per_pair: float  # bytes of each pair of tokens, for attention that stores its scores
+    least: int
+
+    def peak(self, varying: float) -> int:
+        """Return the bytes at the peak, given the bytes of all tokens and pairs together."""
+        return max(self.least, self.fixed + ceil(varying))
 
 
 @documented
@@ -137,10 +167,8 @@ class CostModel(Record, kw_only=True):
 
 def as_model(model: CostModel | str | None) -> CostModel | None:
     """Return a `CostModel` or None as it is; a model in any form that `load_model` takes is loaded.
-
-    Raises:
-        OptionError: anything else than a CostModel or text, or text that is wrong by itself.
-        InputError: no such model, or a configuration that cannot be read.
+    Raises OptionError: anything else than a CostModel or text, or text that is wrong by itself;
+    InputError: no such model, or a configuration that cannot be read.
     """
     if model is None or isinstance(model, CostModel):
         return model
@@ -188,8 +216,7 @@ def shape_of(written: str, config: Any) -> CostModel:
     """Return the shape that a configuration describes. Raise InputError for a wrong size."""
     text = config.get_text_config()  # of a model with pictures too, its part for text
     activation = _first(text, ("hidden_activation", "hidden_act"))
-    # T5 states whether its layers are gated, and a file may state anything; for other models the
-    # activation tells.
+    # T5 states whether its layers are gated; for other models the activation tells.
     gated = getattr(text, "is_gated_act", activation in _GATED_ACTIVATIONS)
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")

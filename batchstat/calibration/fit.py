@@ -5,8 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from batchstat.calibration.measured import MemoryFit, Point, TimeFit
-from batchstat.calibration.shapes import Shape
+from batchstat.calibration.measured import MemoryFit, Point, Shape, TimeFit
 from batchstat.lengths.arrays import Floats
 
 _LEAST_SLOWDOWN = 1.1

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import NamedTuple, Protocol
 
-from batchstat.calibration.measured import Hardware, Point
-from batchstat.calibration.shapes import Shape, design
+from batchstat.calibration.measured import Hardware, Point, Shape, design
 from batchstat.errors import InputError
 from batchstat.words import counted
 
@@ -113,11 +112,9 @@ def measure_device(
 ) -> Measured:
     """Measure batches of many shapes, those of the most tokens first.
 
-    An interrupt ends the measurement; what is measured by then is returned if it is enough.
-
-    Raises:
-        InputError: one row of the widest does not fit, or too few batches do.
-        KeyboardInterrupt: too few batches were measured.
+    An interrupt ends the measurement; what is measured by then is returned if it is enough. Raises
+    InputError: one row of the widest does not fit, or too few batches do; KeyboardInterrupt: too
+    few batches were measured.
     """
     search = _Search(device, on_progress)
     runs: dict[Shape, _ShapeRuns] = {}  # of the shapes whose first run fitted

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.calibration.configurations import FAMILIES
 from batchstat.calibration.cost_model import CostModel, load_model, model_configuration, shape_of
-from batchstat.calibration.known_models import known_shape
+from batchstat.calibration.known_models import FAMILIES, known_shape
 from batchstat.calibration.measured import Hardware, MemoryFit
 from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, arguments_named
@@ -90,10 +89,9 @@ Activations made of several operations keep what lies between, too."""
 
 
 def memory_of(setup: Setup) -> MemoryFit:
-    """Return the bytes that training takes at the peak, by the model's shape in the setup.
-
-    The peak is at the loss, or in the backward pass of the last layer, whichever takes more: until
-    then the forward pass has kept what the backward pass of every layer needs.
+    """Return the bytes that training takes at the peak, by the model's shape in the setup. The peak
+    is at the loss, or in the backward pass of the last layer, whichever takes more: until then the
+    forward pass has kept what the backward pass of every layer needs.
     """
     assert setup.shape is not None
     shape, layer = setup.shape, Layer(setup.shape, setup)
@@ -150,8 +148,7 @@ class Layer:
     @property
     def norm(self) -> int:
         """Bytes per token that a norm keeps: its input, and its output, the input of a matrix."""
-        # Models with gated layers have RMSNorm, which computes in float32 and keeps the scaled
-        # input, too.
+        # Gated models have RMSNorm, which computes in float32 and keeps the scaled input.
         scaled = 4 if self.shape.gated else 0
         return self.shape.hidden * (self._number_bytes + self._residual + scaled)
 
@@ -165,7 +162,14 @@ class Layer:
             # Each matrix after a norm keeps a copy of its input in `dtype`. `norm` counts one for
             # each norm: two more for queries, keys and values, one more for a gated layer.
             norms += (3 if self.shape.gated else 2) * self._number_bytes * self.shape.hidden
-        return norms + self._attention + self._feed_forward + dropped
+        # The feed-forward layer: what the activation keeps; where the layer is gated, also what its
+        # result is multiplied by, and the product.
+        tensors = _KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)
+        numbers = tensors * self.shape.feed_forward_width  # of one expert
+        if self.shape.total_experts is not None:  # each expert has an input and output of its own
+            numbers += 2 * self.shape.hidden
+        feed_forward = self._number_bytes * numbers * self.shape.experts
+        return norms + self._attention + feed_forward + dropped
 
     @property
     def gradients(self) -> int:
@@ -186,17 +190,6 @@ class Layer:
         # Norms of the heads of queries and keys keep these in float32 (4) and in `dtype`.
         norms = (4 + self._number_bytes) * (width + kv_width) if self.shape.head_norms else 0
         return kept + norms
-
-    @property
-    def _feed_forward(self) -> int:
-        """Bytes per token that the feed-forward layer keeps, of all experts of a token."""
-        # What the activation keeps; where the layer is gated, also what its result is multiplied
-        # by, and the product.
-        tensors = _KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)
-        numbers = tensors * self.shape.feed_forward_width  # of one expert
-        if self.shape.total_experts is not None:  # each expert has an input and output of its own
-            numbers += 2 * self.shape.hidden
-        return self._number_bytes * numbers * self.shape.experts
 
     @property
     def per_pair(self) -> int:

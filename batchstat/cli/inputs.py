@@ -167,9 +167,7 @@ def read_configuration(options: Options) -> Configuration:
 
 
 def read_ignored() -> CheckSettings:
-    """Return which findings the configuration ignores, and nothing else of it. Raises as
-    `read_configuration`.
-    """
+    """Return only which findings the configuration ignores. Raises as `read_configuration`."""
     shared = load_configuration().shared
     ignored = {key: setting for key, setting in shared.values.items() if key == "ignore"}
     return CheckSettings(DEFAULT_CHECK, ignored)

@@ -97,8 +97,7 @@ def _end(error: BatchstatError) -> NoReturn:
     wants_json = "--json" in words or ("--format", "json") in formats or "--format=json" in words
     # What stands after `run` is the user's own command.
     if wants_json and words[0] != "run":
-        from batchstat.documents.base import to_text
-        from batchstat.documents.error import ErrorFile
+        from batchstat.documents.base import ErrorFile, to_text
 
         with suppress(InputError):  # standard output cannot be written, which may be the error
             emit(to_text(ErrorFile.of({"error": error})))

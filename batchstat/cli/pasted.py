@@ -19,7 +19,6 @@ _DEFAULTS = {setting.name: setting.default for setting in fields(Settings)}
 
 def command_line(inputs: Inputs, command: str, **values: str | int | None) -> str:
     """Return `batchstat COMMAND` on the profile in the results folder, under the settings in force.
-
     The line ignores the configuration, which could name another corpus: settings of batching that
     are not the default have a flag instead.
     """

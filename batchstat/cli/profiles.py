@@ -1,13 +1,12 @@
-"""The profile that a command works from: counted, reused, or loaded from the results folder."""
+"""The profile that a command works from: counted, reused, or from the results; and its findings."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.inputs import Inputs
-from batchstat.cli.pages import check_outputs
-from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.records import READING, Counting, Output, Partial
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
@@ -19,12 +18,16 @@ from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
+from batchstat.storage.results import check_file, check_results
 from batchstat.tokenization.threads import limit_threads
+from batchstat.words import counted
 
 if TYPE_CHECKING:
     from batchstat.profiling.cache import CountCache
     from batchstat.profiling.run_options import RunOptions
     from batchstat.recording.run_facts import RunFacts
+
+OTHER_PAGE = "name another with --html"
 
 
 def count(
@@ -42,7 +45,7 @@ def count(
             if same_input(stored, corpus):
                 return stored, True
     from batchstat.profiling.build import profile
-    from batchstat.profiling.progress_bar import shown_progress
+    from batchstat.profiling.progress import shown_progress
 
     run = run or _run_options(inputs)
     cache = _count_cache(run, folder)
@@ -132,9 +135,8 @@ class FoundProfile:
 
 
 def find_profile(inputs: Inputs) -> FoundProfile:
-    """Return the profile of a command's recording; of its corpus, counted or reused; or else the
-    one in the results folder. Raises InputError, or OptionError for options of counting beside
-    that.
+    """Return the profile of a command's recording; of its corpus, counted or reused; or the one in
+    the results folder. Raises InputError, or OptionError for options of counting beside that.
     """
     check_outputs(inputs.options.read(Output))
     # Before the profile is read: if another run replaces it in between, `store` sees that.
@@ -157,3 +159,47 @@ def refuse_counting(inputs: Inputs) -> None:
                 f"--{name.replace('_', '-')} needs a corpus to count",
                 "name one, or remove the option to use the profile in the results folder",
             )
+
+
+def profile_findings(profile: Profile) -> Iterator[Finding]:
+    """Yield findings about splits that are missing, and what a template leaves out of chats."""
+    if failed := profile.corpus.failed:
+        more = f", and {len(failed) - 1:,} more" if len(failed) > 1 else ""
+        yield Finding(
+            "profile/partial",
+            f"the profile is partial and covers only what could be read: {failed[0]}{more}; "
+            "records are numbered as if the missing splits were empty",
+        )
+    ignored = [
+        f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
+        for name, chats in profile.corpus.left_out.items()
+    ]
+    if ignored:
+        yield Finding(
+            "chat/ignored-parts",
+            f"the chat template ignores {', '.join(ignored)}; they are not counted, as "
+            "training with this template does not see them; use --chat-template FILE for another "
+            "template",
+        )
+
+
+def maximum_findings(profile: Profile) -> Iterator[Finding]:
+    """Yield the finding about samples that are longer than the tokenizer's maximum."""
+    limit = profile.stated_max
+    if limit is None:
+        return
+    samples, _ = profile.stats.above(limit)
+    if samples:
+        yield Finding(
+            "lost/truncated",
+            f"{samples:,} of {counted(len(profile), 'sample')} exceed the tokenizer's maximum of "
+            f"{limit:,} tokens; profile counts them in full, compare truncates them unless "
+            "--max-length or --overflow says otherwise",
+        )
+
+
+def check_outputs(output: Output) -> None:
+    """Raise InputError, before any work is done, if the results or the page cannot be written."""
+    check_results(output.output)
+    if output.html is not None:
+        check_file(output.html, OTHER_PAGE)

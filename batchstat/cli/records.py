@@ -256,11 +256,7 @@ class Base:
     """What a check is compared with."""
 
     base: str | None = option(
-        None,
-        "Git revision, or check.json, to compare with.",
-        "Limits",
-        "REF|FILE",
-        is_common=True,
+        None, "Git revision, or check.json, to compare with.", "Limits", "REF|FILE", is_common=True
     )
 
 

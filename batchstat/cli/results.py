@@ -1,5 +1,6 @@
 """What commands give: files in the results folder, a screen or JSON, and warnings."""
 
+import os
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -7,10 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.inputs import Inputs
-from batchstat.cli.pages import write_page
 from batchstat.cli.pasted import command_line
-from batchstat.cli.profile_findings import maximum_findings, profile_findings
-from batchstat.cli.profiles import FoundProfile
+from batchstat.cli.profiles import OTHER_PAGE, FoundProfile, maximum_findings, profile_findings
 from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, warn, wrote_line
 from batchstat.documents.base import to_text
@@ -27,7 +26,9 @@ from batchstat.storage.result_files import (
     plot_file,
     profile_version,
 )
-from batchstat.storage.results import Writer, encoded, only_writer, write_files
+from batchstat.storage.results import Writer, encoded, only_writer, write_file, write_files
+from batchstat.storage.shown import is_remote
+from batchstat.words import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -135,3 +136,29 @@ def profile_files(profile: Profile, output: Output) -> dict[str, bytes | Writer]
         LENGTHS_FILE: lambda file: save_lengths(profile, file),
         **plot_files(profile, output),
     }
+
+
+def write_page(output: Output, page: Callable[[], str]) -> None:
+    """Write the page for `--html`, if it was given, and open it in a browser for `--open`."""
+    path = output.html
+    if path is None:
+        return
+    write_file(path, page().encode("utf-8", "backslashreplace"), remedy=OTHER_PAGE)
+    say(f"wrote {path.as_posix()}")
+    address = str(path) if is_remote(path) else path.resolve().as_uri()
+    if output.open_page and not _try_opening(address):
+        say(f"no browser to open {printable(path.as_posix())} with: open it by hand")
+
+
+def _try_opening(address: str) -> bool:
+    """Open an address in a browser with a window. Return whether one was opened."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    # Text browsers, such as lynx, would take over the terminal, unless the user's BROWSER names it.
+    if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
+        return False
+    return browser.open(address)

@@ -24,8 +24,7 @@ def is_list(dtype: pa.DataType) -> bool:
 
 def decoded_type(dtype: pa.DataType) -> pa.DataType:
     """Return the type that a column of type `dtype` has once it is `decoded`."""
-    # An extension type may be stored as a dictionary, and this may hold views of text: one layer is
-    # taken off at a time.
+    # An extension type may be stored as a dictionary, and this hold views: layer by layer.
     while True:
         if isinstance(dtype, pa.BaseExtensionType):
             dtype = dtype.storage_type
@@ -56,9 +55,8 @@ def decoded(values: pa.Array) -> pa.Array:
 
 
 def as_objects(values: pa.Array) -> list[Any]:
-    """Return values as Python objects, with the JSON in them parsed.
-
-    The datasets library writes objects as JSON text where their fields differ from row to row.
+    """Return values as Python objects, with the JSON in them parsed. The datasets library writes
+    objects as JSON text where their fields differ from row to row.
     """
     parse, objects = _json_parser(values.type), decoded(values).to_pylist()
     return [value if parse is None or value is None else parse(value) for value in objects]
@@ -129,10 +127,9 @@ def decoded_bytes(values: pa.Array) -> Ints:
 
 
 def ranges_within(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tuple[int, int]]:
-    """Divide consecutive values into ranges of at most so many bytes and values.
-
-    Yields the start of each range and its stop, one past its end: for sizes [3, 4, 9] and 8 bytes,
-    (0, 2) and (2, 3). A value that is too large by itself is a range of its own.
+    """Divide consecutive values into ranges of at most so many bytes and values. Yields the start
+    of each range and its stop, one past its end: for sizes [3, 4, 9] and 8 bytes, (0, 2) and (2,
+    3). A value that is too large by itself is a range of its own.
     """
     bytes_before = offsets_from_sizes(sizes)  # (n + 1,) bytes of all values before each
     start = 0

@@ -60,10 +60,8 @@ def as_chat(value: object, kept_format: str | None = None) -> list[Message]:
 
     Two formats are known. OpenAI's messages have `role` and `content`, which may be a list of text
     parts, and `tool_calls` or the older `function_call`. ShareGPT's have `from` and `value`, and
-    other names for the roles: `human` is OpenAI's `user`.
-
-    Raises:
-        ChatError: another format, no messages, an unknown role, neither content nor a tool call.
+    other names for the roles: `human` is OpenAI's `user`. Raises ChatError: another format, no
+    messages, an unknown role, neither content nor a tool call.
     """
     if not isinstance(value, list):
         raise ChatError("not a list of messages")
@@ -88,7 +86,6 @@ def inputs_from_tools(tools: object) -> TemplateInputs:
 
 def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
     """Return what a template gets beside the messages of a chat that is handed on as it is written.
-
     Unlike in `inputs_from_tools`, an empty list of tools is handed on, as TRL does. If tools or
     settings cannot be handed on, nothing is, and the field `wrong` says why.
     """

@@ -30,11 +30,8 @@ def choose_columns(
 ) -> Columns:
     """Choose which columns of a file are read: the content, and what the options ask for beside it.
 
-    If no option names the content column, it is the only column that holds text, or the one with a
-    usual name such as `text`.
-
-    Raises:
-        InputError: a column is missing or appears twice, or the text column is ambiguous.
+    Unless an option names it, the content is the only column of text, or one named as usual. Raises
+    InputError: a column is missing or appears twice, or the text column is ambiguous.
     """
     # Every column that an option names must be in the file exactly once.
     for option_name in (*SINGLE_COLUMNS, "text_column", "label_column"):
@@ -62,11 +59,7 @@ def choose_columns(
 
 
 def _find_text_column(
-    path: str,
-    names: Sequence[str],
-    texts: Sequence[str],
-    options: CorpusOptions,
-    inside: Inside,
+    path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions, inside: Inside
 ) -> str:
     """Return the text column of a file for which no option names one."""
     other_columns = (*options.label_column, options.trained_column)

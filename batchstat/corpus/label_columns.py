@@ -16,7 +16,8 @@ from batchstat.corpus.arrow_values import (
     kind_of,
 )
 from batchstat.corpus.chunk_content import ChunkContent, as_list
-from batchstat.lengths.labels import label_text, list_text
+from batchstat.lengths.arrays import offsets_from_sizes
+from batchstat.lengths.labels import Labels, label_text, list_text
 from batchstat.words import short
 
 _LABEL_LISTS = pa.large_list(pa.large_string())
@@ -29,11 +30,9 @@ def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
     """Return (size,) labels as large_string; null for a record without a label.
 
     If any record has a list of texts, all have lists of large_string. A list of numbers is one
-    label, their `list_text`: whether it holds classes or says of each class whether it is
-    there can only be told from all lists of a corpus, which `Labels.resolved` does.
-
-    Raises:
-        InputError: an Arrow column of a type that cannot name a class.
+    label, their `list_text`: whether it holds classes or says of each class whether it is there can
+    only be told from all lists of a corpus, which `Labels.resolved` does. Raises InputError: an
+    Arrow column of a type that cannot name a class.
     """
     if len(columns) > 1:
         return _labels_by_column(content, columns)
@@ -131,3 +130,20 @@ def _class_name(value: object) -> str | None:
     if label is not None:
         label.encode()  # raises for half a surrogate pair, as UTF-8 has no bytes for it
     return label
+
+
+def as_labels(values: pa.Array) -> Labels:
+    """Return the labels of samples in an Arrow array."""
+    sizes = None
+    # Lists: a sample may have several labels.
+    if pa.types.is_large_list(values.type):
+        # A sample without a label still takes one entry, for the code that means "no label".
+        unlabelled = pa.array([[None]], pa.large_list(pa.large_string()))[0]
+        values = pc.coalesce(values, unlabelled)
+        sizes = pc.list_value_length(values).to_numpy(zero_copy_only=False)
+        values = pc.list_flatten(values)
+    # A dictionary numbers the texts in the order in which they occur first; −1 is "no label".
+    encoded = values.cast(pa.large_string()).dictionary_encode()
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+    offsets = None if sizes is None else offsets_from_sizes(sizes)
+    return Labels(codes, tuple(encoded.dictionary.to_pylist()), offsets)

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, as_error, too_long
-from batchstat.corpus.files.not_data import fault_of_text
-from batchstat.corpus.files.opening import OpenSource, next_line
+from batchstat.corpus.files.opening import OpenSource, fault_of_text, next_line
 from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20
@@ -203,8 +202,7 @@ def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | Long
 
 def _texts_of_lines(data: bytes) -> pa.LargeStringArray:
     """Return the lines of UTF-8, which is not checked, as texts without their ends."""
-    # b"ab\nc\r\n" becomes "ab" and "c", which Arrow stores as the text "abc" with the offsets 0, 2
-    # and 3.
+    # b"ab\nc\r\n" becomes "ab" and "c", in Arrow the text "abc" with the offsets 0, 2 and 3.
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
     if data and not data.endswith(b"\n"):

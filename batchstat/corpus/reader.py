@@ -102,9 +102,8 @@ class Reading:
 
 
 class CorpusReader:
-    """Reads the samples of a corpus, and counts the records that are skipped.
-
-    A bad record is skipped and counted, or ends the reading after the samples before it.
+    """Reads the samples of a corpus, and counts the records that are skipped. A bad record is
+    skipped and counted, or ends the reading after the samples before it.
     """
 
     def __init__(
@@ -121,18 +120,14 @@ class CorpusReader:
             one_of("input_format", options.input_format, READERS)
 
     def blocks(self) -> Generator[Block, None, None]:
-        """Yield the samples of all splits in order.
-
-        Raises:
-            InputError: a source that cannot be read in its format, or a bad record unless bad
-                records are skipped.
+        """Yield the samples of all splits in order. Raises InputError: a source that cannot be read
+        in its format, or a bad record unless bad records are skipped.
         """
         bytes_before = 0
         for split in self.splits:
             reading = self.begin(split.source)
             with open_source(split, self._standard_input, self.options.encoding) as opened:
-                # The later splits of a compressed file whose name does not say so are empty: all of
-                # it is read as the first one.
+                # A compressed file without a name that says so is all in its first split.
                 if opened.split.stop != opened.split.first:
                     chunks = READERS[split.source.format](opened, self.options)
                     yield from self.samples(reading, chunks, bytes_before)
@@ -211,10 +206,7 @@ class CorpusReader:
             # The ending, and the separator, here none, which joining takes as its last argument.
             ending, separator = pa.array([self.options.append, ""], pa.large_string())
             appended = pc.binary_join_element_wise(last, ending, separator)
-            sides = [
-                *first,
-                pc.if_else(pc.ends_with(last, self.options.append), last, appended),
-            ]
+            sides = [*first, pc.if_else(pc.ends_with(last, self.options.append), last, appended)]
         return type(texts)(*sides), is_sample
 
 

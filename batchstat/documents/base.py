@@ -1,4 +1,4 @@
-"""What all documents share: how records become JSON.
+"""What all documents share: how records become JSON; and the error in place of one.
 
 A document declares each number once, with its name, type, unit and a sentence: `told`. Its JSON,
 its JSON Schema, the paths of limits and the glossary follow from that: see `documents.parts`.
@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from batchstat._version import __version__
 from batchstat.documents.parts import Sources, parts
 from batchstat.parameters import described
-from batchstat.records import allowed, told
+from batchstat.records import allowed, among, told
 from batchstat.words import without_commands
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Created = Annotated[str, allowed(format="date-time")]
+_ERRORS = (
+    *("option", "input", "input/missing", "input/unreadable", "input/column", "input/no-batch"),
+    *("storage/full", "memory"),
+)
 
 
 class Document:
@@ -70,10 +74,8 @@ def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]
 
 
 def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return a DataFrame with a row for each document and a column for each number in it.
-
-    The number `mean` of the object `lengths` is in column `lengths_mean`. A column that is null in
-    all rows is left out.
+    """Return a DataFrame with a row for each document and a column for each number in it. The
+    number `mean` of `lengths` is in column `lengths_mean`. Columns of nulls are left out.
     """
     import pandas as pd
 
@@ -97,3 +99,24 @@ def to_text(document: dict[str, Any] | list[dict[str, Any]]) -> str:
     """Return the JSON text of a file or of several, and of `--json`."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     return without_commands(f"{text}\n")
+
+
+@described("Why there is no answer.")
+class Error(Document):
+    id: Annotated[str, among(_ERRORS)] = told(
+        "Its kind: option for what is wrong whatever the input; input for data, a file or the "
+        "machine, where input/missing is not there, and input/unreadable may be read at another "
+        "attempt; no space or no memory."
+    )
+    message: str = told("What is wrong, with the value, and where.", of="problem")
+    remedy: str = told("What to do, or what the value must be; empty where the message says it.")
+    exit_code: Annotated[int, among((2, 3))] = told("2 for option, else 3.")
+
+
+@described(
+    """What a command prints on standard output with --json, and check with --format json, instead
+    of a report. Standard error has the same as a line.
+    """
+)
+class ErrorFile(Document):
+    error: Error

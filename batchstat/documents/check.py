@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from batchstat.documents.base import Document, File
+from batchstat.documents.base import Document, Error, File
 from batchstat.documents.comparison import Report
-from batchstat.documents.error import Error
 from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.records import Record, allowed, among, told

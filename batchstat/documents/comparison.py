@@ -5,11 +5,10 @@ from math import sqrt
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document, File
-from batchstat.documents.corpus import Corpus, corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.grouping import Sweep
 from batchstat.documents.parts import parts
-from batchstat.documents.profile import OfCorpus, of_corpus
+from batchstat.documents.profile import Corpus, OfCorpus, corpus_of, of_corpus
 from batchstat.documents.spreads import SampleFacts
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.findings import Finding

@@ -33,7 +33,7 @@ class Calibrated(Document):
     compile: bool = told("Whether torch.compile compiles each shape.")
     seconds_per_shape: Amount = told(
         "What the first batch of each (rows, width) takes longer than later ones: where it is not "
-        "0, seconds are those of the first epoch.",
+        "0, seconds are those of the first epoch."
     )
     is_estimate: bool = told(
         "Whether nothing was measured: memory is then a closed form, and there is no time."

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from batchstat.documents.base import Document
 from batchstat.documents.comparison import Compared, simulation_document
-from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated
 from batchstat.documents.parts import Sources
+from batchstat.documents.profile import corpus_of
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.findings import Finding
 from batchstat.hidden_secrets import hidden_in

@@ -1,14 +1,96 @@
-"""profile.json."""
+"""profile.json: which corpus was read, how, what counted it, and its lengths."""
 
-from typing import Any
+from typing import Annotated, Any
 
+from batchstat.corpus.files.sources import Source
+from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.base import Document, File
-from batchstat.documents.corpus import Corpus, corpus_of
 from batchstat.lengths.max_length import Truncation
 from batchstat.lengths.stats import PERCENTILES, Histogram, LengthStats
 from batchstat.parameters import described
-from batchstat.profiling.profile import ClassCount, Profile, TokenizerFacts
-from batchstat.records import Amount, AtLeastOne, Count, Positive, Ratio, told
+from batchstat.profiling.profile import (
+    INDEXED,
+    LABEL_FORMS,
+    ClassCount,
+    CorpusFacts,
+    Profile,
+    ReadColumns,
+    TokenizerFacts,
+)
+from batchstat.records import Amount, AtLeastOne, Count, Positive, Ratio, allowed, among, told
+
+
+@described("Records that are not samples, by reason.")
+class Skipped(Document):
+    blank: Count = told("Nothing but whitespace.", default=0)
+    short: Count = told("Fewer than min_chars characters.", default=0)
+    not_utf8: Count = told("Bytes that are not UTF-8.", default=0)
+    too_long: Count = told(
+        "A text of more than 16 MiB, or a record of more than 128 MiB as written.", default=0
+    )
+    malformed: Count = told("Not of its format.", default=0)
+    wrong_fields: Count = told("Too few or too many fields.", default=0)
+    missing_column: Count = told("Without a column that is read.", default=0)
+    wrong_type: Count = told("A column of another type.", default=0)
+    chat: Count = told("A chat that cannot be read as one.", default=0)
+    trained: Count = told("Trained tokens that do not fit the sample's length.", default=0)
+    not_counted: Count = told("The tokenizer or the chat template raised.", default=0)
+
+
+@described(
+    """Chats of which the chat template leaves something out, by what that is; it is not counted."""
+)
+class LeftOut(Document):
+    system_messages: Count = told("Messages of the role system.", default=0)
+    developer_messages: Count = told("Messages of the role developer.", default=0)
+    user_messages: Count = told("Messages of the role user.", default=0)
+    assistant_messages: Count = told("Messages of the role assistant.", default=0)
+    tool_messages: Count = told("Messages of the role tool.", default=0)
+    function_messages: Count = told("Messages of the role function.", default=0)
+    ipython_messages: Count = told("Messages of the role ipython.", default=0)
+    other_messages: Count = told(
+        "Messages of another role, such as human and gpt under chat_format.", default=0
+    )
+    reasoning: Count = told("The reasoning that precedes an answer.", default=0)
+    tool_calls: Count = told("Calls of tools in messages.", default=0)
+    function_call: Count = told("Calls of a function in messages, in the older form.", default=0)
+    tools: Count = told("Tools that a chat may call, also where they are no objects.", default=0)
+
+
+_Options = Annotated[CorpusOptions, allowed(description="How the corpus was read.")]
+
+
+@described("Which corpus was read, and how.")
+class Corpus(Document):
+    sources: list[Source] = told("The files, in the order in which they were read.")
+    samples: Positive = told("Samples that were counted.")
+    skipped: Skipped
+    unreadable: Count = told("Bad records that were skipped because that was asked for.")
+    faults: list[str] = told("What was wrong with the first few bad records.")
+    failed: list[str] = told(
+        "Why splits of the corpus are not counted: with one, the profile is partial, and check "
+        "refuses it."
+    )
+    left_out: LeftOut
+    read: list[ReadColumns] = told("What of the records was read; several if the files differ.")
+    label_form: Annotated[str, among(("", *LABEL_FORMS))] = told(
+        "How labels were read: one class each, several, lists of 0 and 1 whose positions are the "
+        "classes, or columns of 0 and 1; empty without labels."
+    )
+    indexed: Annotated[str, among(INDEXED)] = told(
+        "What record numbers index: the corpus, the data set of a loader or a recorded run, or "
+        "nothing, where samples are numbered as they were read."
+    )
+    options: _Options | None = told("How the corpus was read; null where lengths were given.")
+
+
+def corpus_of(facts: CorpusFacts | None, samples: int) -> dict[str, Any]:
+    """Return which corpus was read; one without sources where lengths were given."""
+    if facts is None:
+        no_files = CorpusFacts(sources=(), options=CorpusOptions(), skipped={})
+        return Corpus.of({"samples": samples, "options": None}, no_files)
+    return Corpus.of({"samples": samples}, facts)
+
 
 _NOT_EXCEEDED = "The smallest observed length that at least {} of the samples do not exceed."
 

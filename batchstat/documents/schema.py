@@ -4,11 +4,10 @@ from functools import cache
 from typing import Any
 
 from batchstat.documents.balance import BalanceFile
-from batchstat.documents.base import Document, File
+from batchstat.documents.base import Document, ErrorFile, File
 from batchstat.documents.buckets import BucketsFile
 from batchstat.documents.check import CheckFile
 from batchstat.documents.comparison import CompareFile
-from batchstat.documents.error import ErrorFile
 from batchstat.documents.parts import Part, parts
 from batchstat.documents.preflight import PreflightFile
 from batchstat.documents.profile import ProfileFile

@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 from batchstat.documents.base import Document, rows_of
 from batchstat.documents.grouping import Grouping, Mixing
-from batchstat.documents.ranks import Ranks, timeline_of
 from batchstat.documents.spreads import Interval, SeedSpread
 from batchstat.documents.trained import TrainedCounts
 from batchstat.lengths.stats import Histogram
 from batchstat.parameters import described
 from batchstat.planning.batch_table import BatchTable
+from batchstat.planning.rules import DISTRIBUTIONS, REMAINDERS
 from batchstat.records import (
     SAME,
     Amount,
@@ -17,6 +17,7 @@ from batchstat.records import (
     Count,
     Positive,
     Ratio,
+    Record,
     UnboundedRatio,
     allowed,
     among,
@@ -26,6 +27,51 @@ from batchstat.records import (
 SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
 
 MOST_BATCHES = 32  # of the first batches of a plan
+
+
+@described(
+    "The step in which most tokens are waited for; where ranks wait in each micro-batch, its "
+    "micro-batch of the longest wait."
+)
+class WorstStep(Record):
+    step: Count = told("Counted from 0.")
+    rank: Count = told("The slowest.")
+    tokens: Count = told("Total tokens of that rank.")
+    mean_tokens: Amount = told("Total tokens of the mean rank.")
+    rows: Positive = told("Rows of the largest batch that this rank has in it.")
+    width: Count = told("Tokens to which they are padded.")
+    ranks_without: Count = told("How many ranks have no batch in it.")
+
+
+@described("Some consecutive steps.")
+class TimelinePoint(Document):
+    first_step: Count = told("Counted from 0.")
+    steps: Positive = told("How many steps it stands for.")
+    slowest_tokens: Count = told(
+        "Total tokens of the slowest rank, the most of any of these steps; where ranks wait in "
+        "each micro-batch, the sum over those of the step."
+    )
+    mean_tokens: Amount = told("Mean total tokens per rank and step.")
+
+
+@described("What the ranks get.")
+class Ranks(Document):
+    distribute: Annotated[str, among(DISTRIBUTIONS)]
+    remainder: Annotated[str, among(REMAINDERS)]
+    min_steps: Count = told("Steps of the rank that has the fewest.", of="ranks.min_steps")
+    max_steps: Count = told("Steps of the rank that has most.", of="ranks.max_steps")
+    step_gap: Count = told(
+        "max_steps - min_steps: above 0, collectives hang once the ranks with fewer steps are "
+        "done.",
+        of="ranks.step_gap",
+    )
+    min_samples: Count = told("Samples of the rank that has the fewest, repeats counted.")
+    max_samples: Positive = told("Samples of the rank that has most.")
+    shared_samples: Count = told("Samples that several ranks compute.")
+    worst: WorstStep = told(of="ranks.worst")
+    timeline: list[TimelinePoint] | None = told(
+        "The steps in turn, in at most 100 points; null for one rank, and outside of a comparison."
+    )
 
 
 @described("Samples of a batch, the parts of split ones each counted.")
@@ -200,6 +246,11 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
         table = BatchTable.of([row.first_batches])
         columns = (table.rows, table.widths, table.tokens)
         first_batches = rows_of(FirstBatch, [column[:MOST_BATCHES] for column in columns])
+    timeline = None
+    # Only in comparisons, whose rows have a speed-up; None for one rank.
+    if speed_up is not None and (line := row.timeline) is not None:
+        steps = line.edges[1:] - line.edges[:-1]
+        timeline = rows_of(TimelinePoint, (line.edges[:-1], steps, line.slowest, line.mean))
     samples_of_ranks = [rank.samples for rank in counts.sample_coverage.ranks]
     composed = {
         "speed_up": speed_up,
@@ -210,10 +261,10 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
             # None without a model.
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
-        # Keys of `ranks`; a timeline is only in comparisons, whose rows have a speed-up.
+        # Keys of `ranks`.
         "min_samples": min(samples_of_ranks),
         "max_samples": max(samples_of_ranks),
-        "timeline": None if speed_up is None else timeline_of(row.timeline),
+        "timeline": timeline,
         "first_batches": first_batches,
     }
     # Each key is taken from the first of these that has it.

@@ -31,9 +31,7 @@ class Base:
     is_new: bool = False
 
     def number(self, path: str) -> Number | None:
-        """Return the number at a path of the report; None without one. Raises InputError for
-        others.
-        """
+        """Return the number at a path of the report, or None. Raises InputError for others."""
         if self.check is None:
             return None
         with _as_written(self.name):
@@ -84,9 +82,7 @@ def load_base(path: Path, check_name: str) -> Base:
 
 
 def base_in(text: str | bytes, check_name: str, name: str) -> Base:
-    """Return the check with this name in the text of a check.json. Raises InputError: text of
-    another kind, or without that check.
-    """
+    """Return the check with this name of a check.json. Raises InputError where it is not there."""
     try:
         document = parse(text)
         require_schema(document, CheckFile.number)

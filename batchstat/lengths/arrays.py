@@ -23,7 +23,6 @@ def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
 
 def offsets_from_sizes(sizes: Ints) -> Ints:
     """Return the borders of n groups that lie end to end: sizes [3, 0, 2] -> offsets [0, 3, 3, 5].
-
     Group i is `offsets[i] : offsets[i + 1]`. Sizes that are Python integers, which `exact` makes of
     numbers beyond 64 bits, stay exact.
     """

@@ -153,9 +153,7 @@ class Labels:
 
         Lists of one length, of 0 and 1 alone, say of each class whether it is there (multi-hot, as
         BCEWithLogitsLoss trains on): the classes are the positions. Other lists hold the classes.
-
-        Raises:
-            InputError: lists of numbers that are neither.
+        Raises InputError: lists of numbers that are neither.
         """
         lists = _listed_classes(self.names)
         listed = [each for each in lists if each is not None]

@@ -1,6 +1,7 @@
-"""Candidates for a `max_length`: what each would truncate and cost, and which is suggested."""
+"""Candidates for a `max_length`: what each truncates and costs, which is suggested, and `Lost`."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 import numpy as np
 
@@ -47,9 +48,8 @@ def candidate_lengths(stats: LengthStats, stated_max: int | None) -> list[int]:
     """Return the candidates for a `max_length`, ascending.
 
     They are multiples of 64 that truncate at most half of the samples, up to the first that
-    truncates none: powers of two if these are many, with one between each two above 2,048; and
-    multiples of 8 for a corpus of short samples. A tokenizer's maximum that truncates any is the
-    last of them.
+    truncates none: powers of two if these are many, with one between each two above 2,048;
+    multiples of 8 for short samples. A tokenizer's maximum that truncates any is the last.
     """
     median, longest = max(1, stats.percentile(thousandths=500)), max(1, stats.max)
     step = _STEP if longest > _STEP else _STEP // 8
@@ -105,3 +105,30 @@ def lost_without(stats: LengthStats, max_length: int, outliers: Outliers | None)
     # What is cut off of the outliers: nothing of one that is not longer.
     of_outliers = max(outliers.tokens - outliers.samples * max_length, 0)
     return (lost - of_outliers if max_length <= outliers.limit else 0), whole - outliers.tokens
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What is lost of samples that are truncated or dropped."""
+
+    truncated_samples: int = 0  # number of truncated samples
+    truncated_tokens: int = 0  # tokens lost by truncation
+    dropped_samples: int = 0  # number of samples dropped
+    dropped_tokens: int = 0  # tokens of the dropped samples
+
+    @classmethod
+    def of(cls, longer: int, excess: int, max_length: int, overflow: str) -> "Lost":
+        """Return what `overflow` loses of the samples that are longer than `max_length`."""
+        if overflow == "truncate":
+            return cls(truncated_samples=longer, truncated_tokens=excess)
+        if overflow == "drop":
+            # A dropped sample loses its first `max_length` tokens too.
+            return cls(dropped_samples=longer, dropped_tokens=excess + longer * max_length)
+        return cls()
+
+    def __add__(self, other: "Lost") -> "Lost":
+        """Return what is lost by both."""
+        return Lost(*map(add, astuple(self), astuple(other)))
+
+
+NOTHING = Lost()

@@ -140,12 +140,9 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
 
 
 def validate_lengths(lengths: npt.ArrayLike) -> Ints:
-    """Check lengths that a user passed, and return them as (n,) 64-bit integers.
-
-    Raises:
-        OptionError: not whole numbers in one dimension, or a number that is negative, too large or
-            masked.
-        InputError: there are no lengths.
+    """Check lengths that a user passed, and return them as (n,) 64-bit integers. Raises
+    OptionError: not whole numbers in one dimension, or a number that is negative, too large or
+    masked; InputError: there are no lengths.
     """
     if isinstance(lengths, np.ma.MaskedArray) and np.ma.is_masked(lengths):
         masked = int(np.flatnonzero(np.ma.getmaskarray(lengths))[0])

@@ -16,10 +16,9 @@ _SHOWN = 20  # labels that a message lists at most
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The class of every sample, or none. Every class has at least one sample.
-
-    A sample with several labels belongs to the rarest of them (the first in the corpus, if several
-    are equally rare), so no sample counts twice. One without a label belongs to no class.
+    """The class of every sample, or none. Every class has at least one sample. A sample with
+    several labels belongs to the rarest of them (the first in the corpus, if several are equally
+    rare), so no sample counts twice. One without a label belongs to no class.
     """
 
     codes: Ints  # (n,) index into `names`; −1 for no class
@@ -100,10 +99,8 @@ class Classes:
         """Build classes from labels of any type; those with the same `label_text` are one.
 
         A list, tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a",
-        the rarer one. Lists of 0 and 1 are read as `Labels.resolved` reads them.
-
-        Raises:
-            InputError: see `of`, and `Labels.resolved`.
+        the rarer one. Lists of 0 and 1 are read as `Labels.resolved` reads them. Raises InputError:
+        see `of`, and `Labels.resolved`.
         """
         code_of: dict[str, int] = {}  # of each text, in the order of their first samples
         codes: list[int] = []

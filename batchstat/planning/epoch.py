@@ -9,14 +9,13 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import total
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
 from batchstat.planning.plan import concatenate_starts
 from batchstat.planning.rules import OVERFLOWS
-from batchstat.planning.samples import Samples
+from batchstat.planning.samples import Samples, check_room
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.size_limits import check_room
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +111,8 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
 
     A longer sample is truncated at its end (`truncate`), dropped (`drop`), or split into
     consecutive parts of `max_length` tokens, the last one with what remains (`split`): with a
-    maximum of 4, a sample of 10 tokens has 4, is gone, or becomes parts of 4, 4 and 2.
-
-    Raises:
-        OptionError: an unknown `overflow`.
-        InputError: `split` makes more parts than fit into memory.
+    maximum of 4, a sample of 10 tokens has 4, is gone, or becomes parts of 4, 4 and 2. Raises
+    OptionError: an unknown `overflow`; InputError: `split` makes more parts than fit into memory.
     """
     one_of("overflow", overflow, OVERFLOWS)
     # Nothing is longer than `max_length`; without samples, the maximum counts as 0.

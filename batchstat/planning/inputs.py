@@ -39,10 +39,8 @@ class PlanInputs(NamedTuple):
         return self.profile.tokenizer if self.profile else None
 
     def resolve(self, settings: Settings, current: RowRequest | None = None) -> ResolvedSettings:
-        """Return settings with all defaults decided for this corpus: see `Settings.resolve`.
-
-        Raises:
-            InputError: the settings need trained tokens, and these are unknown.
+        """Return settings with all defaults decided for this corpus: see `Settings.resolve`. Raises
+        InputError: the settings need trained tokens, and these are unknown.
         """
         # The tokenizer's maximum, which limits `max_length` where none is given.
         stated_max = self.profile.stated_max if self.profile else None
@@ -64,10 +62,8 @@ class PlanInputs(NamedTuple):
         return settings.resolve(self.stats.max, stated_max, batch_size, loss, multiple, rows)
 
     def request(self, current: NamedRow, settings: Settings) -> RowRequest:
-        """Return the current setup with its settings, some of which it decides itself.
-
-        Raises:
-            OptionError: a parameter of the strategy that no settings allow.
+        """Return the current setup with its settings, some of which it decides itself. Raises
+        OptionError: a parameter of the strategy that no settings allow.
         """
         # The first request says which batch size and loss the setup has; settings in which nobody
         # gave these take them from it, and the setup takes all else from these settings.

@@ -31,8 +31,8 @@ class Batch:
     step: int  # index of its step in the epoch
     ends_step: bool  # whether the optimizer steps after it
     # Weight of its mean loss over samples in the loss of the step. Gradients of the weighted
-    # losses, summed over the batches of a step and averaged over the ranks, equal those of the mean
-    # over all samples of the step.
+    # losses, summed over a step's batches and averaged over ranks, equal those of the mean over all
+    # its samples.
     weight: float
     # The same for a mean loss over tokens: over the trained ones, where they are known. The first
     # token of a sample does not count, since nothing predicts it.
@@ -161,9 +161,7 @@ class RankBatches:
 
 def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     """Plan an epoch and return the batches of all ranks as distributed: turn by turn, rank by rank.
-
-    Raises:
-        NoBatchError: no batches are left.
+    Raises NoBatchError: no batches are left.
     """
     settings, strategy = request.settings, request.strategy
     plan, unit_of_rank = _planned(shares, request)

@@ -14,10 +14,9 @@ from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.distribution import BALANCED_TURNS, REPEATING, balance_turns, round_robin
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rng import distribution_rng
-from batchstat.planning.samples import Samples
+from batchstat.planning.samples import Samples, check_room
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
@@ -244,10 +243,8 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     they divide by `world_size`. The rows for both are the first rows of the epoch, from the start
     again where these do not suffice.
 
-    Source: accelerate's BatchSamplerShard with even_batches.
-
-    Raises:
-        InputError: more rows than fit into memory.
+    Source: accelerate's BatchSamplerShard with even_batches. Raises InputError: more rows than fit
+    into memory.
     """
     n_batches = len(plan)
     last_size = int(np.diff(plan.batch_offsets)[-1])

@@ -120,7 +120,19 @@ def regroup(
     new_turns = units.reshape(-1, world_size)
     # The last step may have fewer turns than others.
     n_turns = int(np.flatnonzero((new_turns >= 0).any(axis=1))[-1]) + 1
-    return _plan_of(plan, pool[positions], offsets, strategy), new_turns[:n_turns]
+    # The entries in their new batches, each a unit.
+    entries = pool[positions]
+    lengths = plan.lengths[entries]
+    regrouped = BatchPlan(
+        samples=plan.samples[entries],
+        lengths=lengths,
+        row_offsets=np.arange(len(entries) + 1),
+        batch_offsets=offsets,
+        unit_offsets=np.arange(len(offsets)),
+        widths=row_widths(longest_of_each(lengths, offsets), strategy),
+        starts=None if plan.starts is None else plan.starts[entries],
+    )
+    return regrouped, new_turns[:n_turns]
 
 
 def _steps_of(
@@ -255,17 +267,3 @@ def row_widths(lengths: Ints, strategy: Regrouped) -> Ints:
     """Return the widths of batches whose longest samples have these lengths."""
     longest = lengths if strategy.row_length is None else np.full_like(lengths, strategy.row_length)
     return round_up(longest, strategy.pad_to_multiple_of)
-
-
-def _plan_of(plan: BatchPlan, entries: Ints, offsets: Ints, strategy: Regrouped) -> BatchPlan:
-    """Return entries of a plan in other batches, each a unit."""
-    lengths = plan.lengths[entries]
-    return BatchPlan(
-        samples=plan.samples[entries],
-        lengths=lengths,
-        row_offsets=np.arange(len(entries) + 1),
-        batch_offsets=offsets,
-        unit_offsets=np.arange(len(offsets)),
-        widths=row_widths(longest_of_each(lengths, offsets), strategy),
-        starts=None if plan.starts is None else plan.starts[entries],
-    )

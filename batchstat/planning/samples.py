@@ -1,5 +1,6 @@
 """`Samples`: the part of a corpus that an epoch is drawn from."""
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,12 +9,14 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.lengths.sample_rows import SampleRows
 from batchstat.lengths.stats import LengthStats
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.parameters import MAX_INT
 from batchstat.planning.classes import Classes
+
+_BYTES = 192  # memory per sample of an epoch: some two dozen numbers while it is planned
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +109,21 @@ class Samples:
             return np.searchsorted(self.records, records)
         # Records in any order: search them sorted, and return to the index of the sample.
         return self._by_record[np.searchsorted(self.records, records, sorter=self._by_record)]
+
+
+def check_room(what: str, samples: int, remedy: str) -> None:
+    """Raise InputError if the samples of an epoch do not fit into this machine's memory."""
+    memory = _memory()
+    if memory is not None and samples * _BYTES > memory:
+        raise InputError(
+            f"{what} {samples:,} samples per epoch, but at most {memory // _BYTES:,} fit into this "
+            f"machine's {memory >> 20:,} MB of memory",
+            remedy,
+        )
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -1,4 +1,4 @@
-"""The samples of an epoch, in memory or streamed, and the share of them that each rank plans."""
+"""The samples of an epoch, in memory or streamed, their order, and what each rank plans of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, in_pieces
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import MOST_SEED
+from batchstat.parameters import MOST_SEED, one_of
 from batchstat.planning.distribution import contiguous, round_robin
 from batchstat.planning.epoch import (
     InMemoryEpoch,
@@ -19,11 +19,14 @@ from batchstat.planning.epoch import (
     concatenate_epochs,
     draw_epoch,
 )
-from batchstat.planning.order import make_order, stream_order
-from batchstat.planning.rules import FROM_ONE_PLAN, SHUFFLED
+from batchstat.planning.rng import order_rng
+from batchstat.planning.rules import FROM_ONE_PLAN, ORDERS, SHUFFLED
+from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 
+BLOCK_SIZE = 1_000  # samples per block: the default of Hugging Face's streaming shuffle
+_AT_ONCE = 1 << 18  # positions per piece of a streamed order
 STREAMED = ("file", "blocks")  # orders that can be produced piece by piece
 
 
@@ -107,10 +110,8 @@ class EpochShares:
 
 def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     """Return the epoch of the samples of a corpus, with the shares of it that are planned
-    separately: one per rank, or one in all where batches are distributed.
-
-    Raises:
-        InputError: classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
+    separately: one per rank, or one in all where batches are distributed. Raises InputError:
+    classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
     """
     if settings.distribute == "independent":
         return _draw_on_each_rank(samples, settings)
@@ -142,10 +143,8 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
 
 
 def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
-    """Return (n_drawn,) indices of the samples of an epoch, as the sampler draws them.
-
-    Raises:
-        InputError: no labels for a sampler that needs them, or classes it cannot draw.
+    """Return (n_drawn,) indices of the samples of an epoch, as the sampler draws them. Raises
+    InputError: no labels for a sampler that needs them, or classes it cannot draw.
     """
     if settings.draws_all:
         return np.arange(len(samples))
@@ -195,3 +194,37 @@ def _draw_on_each_rank(samples: Samples, settings: ResolvedSettings) -> EpochSha
         shares.append(rank_epoch.take(positions[positions >= 0]))
     epoch = _epoch_of(samples, np.repeat(np.arange(len(samples)), times_drawn), settings)
     return EpochShares(samples, epoch, tuple(shares))
+
+
+def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
+    """Return (n,) the positions 0 … n − 1 in the order of the epoch, by the arguments alone.
+
+    `file` keeps the corpus order, `shuffled` permutes all at random, `torch` as torch; `blocks`
+    permutes blocks of `BLOCK_SIZE` consecutive samples, then inside each, as streaming loaders do.
+    Raises OptionError: an unknown `order`.
+    """
+    if one_of("order", order, ORDERS) == "file":
+        return np.arange(n)
+    if order == "shuffled":
+        return order_rng(seed, epoch).permutation(n)
+    if order == "torch":
+        # As accelerate and DistributedSampler seed torch's RandomSampler.
+        return torch_permutation(n, seed + epoch)
+    # An empty part first: without samples there is no piece, and NumPy cannot concatenate none.
+    return np.concatenate([np.arange(0), *stream_order(n, order, seed=seed, epoch=epoch)])
+
+
+def stream_order(n: int, order: str, *, seed: int, epoch: int) -> Iterator[Ints]:
+    """Yield the positions of `make_order` in pieces, for `file` or `blocks`."""
+    if order == "file":
+        for start in range(0, n, _AT_ONCE):
+            yield np.arange(start, min(start + _AT_ONCE, n))
+        return
+    rng = order_rng(seed, epoch)
+    # The first position of each block, in random sequence; the last block may be short.
+    block_starts = rng.permutation(-(-n // BLOCK_SIZE)) * BLOCK_SIZE
+    for i in range(0, len(block_starts), _AT_ONCE // BLOCK_SIZE):
+        blocks = block_starts[i : i + _AT_ONCE // BLOCK_SIZE].tolist()
+        yield np.concatenate(
+            [rng.permutation(np.arange(start, min(start + BLOCK_SIZE, n))) for start in blocks]
+        )

@@ -103,10 +103,9 @@ _DRAW = _powers(0x8B51F9DD, 0x58F38DED, 9)
 def plan_windows(
     strategy: Strategy, samples: Epoch, *, seed: int, epoch: int, together: int = 1
 ) -> Iterator[BatchPlan]:
-    """Yield the plans of the epoch's windows in turn; their `samples` are record numbers.
-
-    A window is the strategy's `read_ahead` consecutive samples, or all of them; the last may be
-    short, and no batch spans two windows. Window k draws from `default_rng((seed, epoch, k))`.
+    """Yield the plans of the epoch's windows in turn; their `samples` are record numbers. A window
+    is the strategy's `read_ahead` consecutive samples, or all of them; the last may be short, and
+    no batch spans two windows. Window k draws from `default_rng((seed, epoch, k))`.
     """
     for windows, part in _windows(strategy, samples, seed, epoch, together):
         yield _with_records(strategy.plan_together(windows), part)

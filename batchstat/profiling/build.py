@@ -21,8 +21,7 @@ from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
 from batchstat.profiling.merge import CacheEvictedError, merge_splits, no_samples, with_classes
 from batchstat.profiling.profile import Profile
-from batchstat.profiling.progress import Progress
-from batchstat.profiling.progress_bar import shown_progress
+from batchstat.profiling.progress import Progress, shown_progress
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import Scheduler
 from batchstat.profiling.tasks import CountTask
@@ -151,12 +150,10 @@ def _with_progress(
 
 
 def build(corpus: Corpus, run: RunOptions) -> Profile:
-    """Count a corpus. If an optional cache has no space left, count it without a cache.
-
-    Raises:
-        OptionError: an executor that cannot be used.
-        InputError: a split that cannot be read with these options, or splits that failed.
-        StorageFullError: no space for the counts in a cache that the user named.
+    """Count a corpus. If an optional cache has no space left, count it without a cache. Raises
+    OptionError: an executor that cannot be used; InputError: a split that cannot be read with these
+    options, or splits that failed; StorageFullError: no space for the counts in a cache that the
+    user named.
     """
     cache = run.count_cache
     try:

@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 
 from batchstat.corpus.content import PrecountedLengths
+from batchstat.corpus.label_columns import as_labels
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, ReadColumns, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.arrow_numbers import as_arrow
@@ -31,11 +31,8 @@ def count_samples(
     on_progress: Callable[[CountedAmount], object] = lambda _: None,
 ) -> Profile:
     """Read one split of a corpus, or a table, count its samples with several threads, and return
-    its profile, which may have no samples.
-
-    Raises:
-        InputError: as in `CorpusReader.blocks`.
-        MiscountError: a shortcut of counting is wrong for the tokenizer.
+    its profile, which may have no samples. Raises InputError: as in `CorpusReader.blocks`;
+    MiscountError: a shortcut of counting is wrong for the tokenizer.
     """
     created, options = datetime.now(UTC).isoformat(), reader.options
     # What each block has; joined at the end.
@@ -103,8 +100,7 @@ def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block
     """Count the samples of one block, while other threads count others."""
     left_out: Counter[str] = Counter()
     kinds: dict[str, TokenRanges] = {}
-    # `lengths` are the tokens of all samples of the block; `samples` are the indices, in the block,
-    # of those that could be counted.
+    # `lengths`: tokens of all samples of the block; `samples`: indices of those that were counted.
     if isinstance(block.content, PrecountedLengths):
         lengths: Ints = block.content.lengths
         samples: Ints = np.arange(len(lengths))

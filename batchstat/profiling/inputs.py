@@ -68,10 +68,8 @@ def open_corpus(
 
 def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | None:
     """Try to read the first file of a corpus with these options. Return True if that works, None if
-    the file lacks the columns, and False if it cannot be read for another reason.
-
-    Raises:
-        InputError: no such file, or one that is read only once: standard input or a remote file.
+    the file lacks the columns, and False if it cannot be read for another reason. Raises
+    InputError: no such file, or one that is read only once: standard input or a remote file.
     """
     source = find_sources([path], options.input_format)[0]
     if source.is_standard_input or is_remote(source.path):
@@ -134,11 +132,9 @@ def tokenizer_for(
     fresh: bool = False,
 ) -> Tokenizer | None:
     """Check the options that depend on the content of a corpus, and return the tokenizer that
-    counts it; None if it has tokens or lengths instead of texts.
-
-    Raises:
-        OptionError: a tokenizer, chat template or other option that has no effect here.
-        InputError: a tokenizer or template that cannot be loaded.
+    counts it; None if it has tokens or lengths instead of texts. Raises OptionError: a tokenizer,
+    chat template or other option that has no effect here; InputError: a tokenizer or template that
+    cannot be loaded.
     """
     formats = {source.format for source in sources}
     _check_formats(options, formats)

@@ -37,17 +37,13 @@ def merge_splits(
     options: CorpusOptions,
     created: str,
 ) -> Profile:
-    """Build the profile of a corpus from the counts of its splits.
-
-    Raises:
-        CacheEvictedError: stored counts no longer exist.
-        InputError: there are no samples, or no record has the label.
+    """Build the profile of a corpus from the counts of its splits. Raises CacheEvictedError: stored
+    counts no longer exist; InputError: there are no samples, or no record has the label.
     """
     sources: list[Source] = []  # as they were read: with a digest, and what was counted
     samples = tokens = 0  # of the files before
     merged = _MergedSamples(sum(split.samples for split in counted.values()))
-    # File by file: each begins with the split at its byte 0, and has the splits `first` to
-    # `stop` - 1.
+    # File by file: each begins with a split at byte 0, and has the splits `first` to `stop` - 1.
     file_begins = [i for i, split in enumerate(splits) if split.first == 0]
     for first, stop in pairwise([*file_begins, len(splits)]):
         source, facts = splits[first].source, list[SplitFacts]()
@@ -67,8 +63,8 @@ def merge_splits(
                 f"no record of {source.shown} has column {options.label_column[0]!r}",
                 "pass another --label-column",
             )
-        # The digest of a file is joined of those of its splits, unless one of them failed. Standard
-        # input got its digest above.
+        # The digest of a file is joined of those of its splits, unless one failed. Standard input
+        # got its digest above.
         if not source.digest and len(facts) == stop - first:
             digests = [digest for fact in facts for digest in fact.digests]
             source = replace(source, digest=joined_digest(digests))

@@ -87,11 +87,9 @@ class _Facts:
 def save_lengths(
     profile: Profile, file: BinaryIO, more: Mapping[str, object] | None = None
 ) -> None:
-    """Write a profile as a Parquet file.
-
-    It has the columns `record` and `length`; for each known kind of tokens a column with their
-    number, such as `trained`, and one with their ranges, such as `trained_ranges`; and `label`, if
-    there are labels. All else is metadata, also `more`.
+    """Write a profile as a Parquet file. It has the columns `record` and `length`; for each known
+    kind of tokens a column with their number, such as `trained`, and one with their ranges, such as
+    `trained_ranges`; and `label`, if there are labels. All else is metadata, also `more`.
     """
     more_rows: dict[str, Any] = {}
     if (together := profile.rows) is not None:
@@ -212,8 +210,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     labels: list[Labels] = []
     has_labels = "label" in table.names
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
-    # Records that were skipped have numbers too. Those of a data set that was recorded may be any,
-    # in any sequence.
+    # Skipped records have numbers too. Those of a recorded data set may be any, in any sequence.
     is_corpus = facts.corpus.indexed != "data set"
     last_possible = table.rows + sum(facts.corpus.skipped.values()) - 1 if is_corpus else FAR
     rows_read, last_record = 0, -1
@@ -232,7 +229,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
             parts.append(_ranges(block, kind, block_lengths, rows_read))
         if has_labels:
             # Imports pyarrow.compute, which takes longer than loading a profile without labels.
-            from batchstat.profiling.labels import as_labels
+            from batchstat.corpus.label_columns import as_labels
 
             labels += map(as_labels, block["label"].chunks)
         rows_read += len(block)

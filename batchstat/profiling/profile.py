@@ -13,8 +13,8 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import sums_at
 from batchstat.lengths.labels import Labels
-from batchstat.lengths.lost import Lost
 from batchstat.lengths.max_length import (
+    Lost,
     Outliers,
     Truncation,
     batch_cost,

@@ -19,11 +19,7 @@ PROCESSES_FROM = 256 << 20  # bytes from which processes count a corpus: they ta
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a corpus is counted.
-
-    Raises:
-        OptionError: an unknown executor, or options that do not apply to it.
-    """
+    """How a corpus is counted. Raises OptionError: wrong executor, or options it does not take."""
 
     executor: str = "threads"
     workers: int | None = None  # number of threads or processes; None for one per core

@@ -1,20 +1,41 @@
 """The task that workers are given, in this process or another, and what they answer for a split."""
 
+import platform
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 from batchstat.corpus.files.splits import Split
 from batchstat.corpus.files.streams import Rereadable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.profiling.cache import CountCache, SplitCounts
-from batchstat.profiling.executors.versions import versions
 from batchstat.profiling.progress import CountedAmount
+from batchstat.storage.machine import installed_versions
 from batchstat.tokenization.tokenizer import Tokenizer
 
 MEMORY_BYTES = 128 << 20  # limit for the counts of a run that stay in memory until they are merged
+_LIBRARIES = ("batchstat", "fastokens", "pyarrow", "tokenizers", "transformers")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions here of Python and of the libraries that counts depend on: they must be
+    identical wherever splits of one corpus are counted.
+    """
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"python": python, **installed_versions(_LIBRARIES)}
+
+
+def different_versions(others: dict[str, str]) -> str:
+    """Return versions elsewhere that differ from those here, as text; empty if none does."""
+    here = versions()
+    names = [name for name in here if others.get(name) != here[name]]
+    return ", ".join(
+        f"{name} {others.get(name, 'not installed')} (here {here[name]})" for name in names
+    )
 
 
 class MemoryBudget:

@@ -12,11 +12,10 @@ from batchstat.corpus.files.digests import content_digests
 from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError, SourceError
 from batchstat.profiling.cache import SplitCounts, SplitFacts
-from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import SCHEMA
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
-from batchstat.profiling.tasks import CountTask, SplitResult
+from batchstat.profiling.tasks import CountTask, SplitResult, different_versions
 from batchstat.storage.addresses import as_os_errors, state_of
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer
@@ -24,12 +23,9 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 def count_split(task: CountTask, split: Split) -> SplitResult:
     """Count a split and store its counts, unless they are stored already. Runs on any worker.
-
-    Raises:
-        InputError: the split cannot be read with these options, or this machine has other versions
-            than the run began with.
-        SourceError: the split cannot be read now, or the cache cannot be written.
-        StorageFullError: the cache has no space.
+    Raises InputError: the split cannot be read with these options, or this machine has other
+    versions than the run began with; SourceError: the split cannot be read now, or the cache cannot
+    be written; StorageFullError: the cache has no space.
     """
     if other := different_versions(task.versions):
         raise InputError(

@@ -16,9 +16,8 @@ import numpy as np
 
 from batchstat.calibration.calibration import MOST_NOISE, Calibration, load_calibration
 from batchstat.calibration.fit import columns_of, fit_calibration, fit_seconds
-from batchstat.calibration.measured import Hardware, Point
+from batchstat.calibration.measured import Hardware, Point, Shape
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Floats
 from batchstat.recording.recorder.read_batches import ReadBatch

@@ -6,8 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from batchstat.calibration.calibration import MOST_NOISE, PER_SECOND, Calibration
-from batchstat.calibration.cost_model import CostModel
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.calibration.cost_model import TOTAL_TOKENS, BatchCost, CostModel
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest
@@ -137,12 +136,9 @@ def as_device(
     settings: Settings | None = None,
 ) -> Device | None:
     """Check the options --calibration and --cost-per-hour, and return the device that they name;
-    None without a calibration.
-
-    Raises:
-        OptionError: a cost that is not positive, or without a calibration that has times.
-        InputError: a file that cannot be read, a recorded run with times that cannot be used, or a
-            calibration of another model.
+    None without a calibration. Raises OptionError: a cost that is not positive, or without a
+    calibration that has times; InputError: a file that cannot be read, a recorded run with times
+    that cannot be used, or a calibration of another model.
     """
     if cost_per_hour is not None:
         # A bool is an int.

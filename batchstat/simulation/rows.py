@@ -92,10 +92,7 @@ def make_rows(
     requests: list[RowRequest], epochs: EpochCache
 ) -> tuple[list[StrategyResult], list[Finding]]:
     """Measure the requested rows. Returns the rows that have a batch, and a warning for each row
-    that has none, as where `drop_last` leaves nothing.
-
-    Raises:
-        InputError: no row has a batch.
+    that has none, as where `drop_last` leaves nothing. Raises InputError: no row has a batch.
     """
     rows, empty_rows = [], []
     for request in requests:
@@ -114,11 +111,7 @@ def make_rows(
 def make_row(
     request: RowRequest, shares: EpochShares, model: CostModel | None, device: Device | None
 ) -> StrategyResult:
-    """Measure one row.
-
-    Raises:
-        InputError: there is no batch, or no token.
-    """
+    """Measure one row. Raises InputError: there is no batch, or no token."""
     counts, widths, meetings = measure(request, shares, cost=batch_cost(model, device))
     trained, on_device = None, OnDevice()
     if device is not None:

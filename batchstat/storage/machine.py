@@ -1,8 +1,11 @@
-"""What this machine keeps between runs: where, and a secret of its own."""
+"""What this machine has: a folder between runs, a secret of its own, and libraries."""
 
 import os
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 BASE_ENDING = ".base"  # ending of the files in the cache folder that hold checks of other revisions
@@ -22,10 +25,8 @@ def cache_folder() -> Path | None:
 
 
 def machine_secret() -> bytes:
-    """Return 32 random bytes that only this machine knows, made when they are first needed.
-
-    Where they cannot be stored, they are of this process alone: what they key is not recognized by
-    a later run.
+    """Return 32 random bytes that only this machine knows, made when they are first needed. Where
+    they cannot be stored, they are of this process: a later run does not recognize them.
     """
     folder = cache_folder()
     return _secret_of_process() if folder is None else _secret_in(folder)
@@ -53,3 +54,12 @@ def _secret_in(folder: Path) -> bytes:
 @cache
 def _secret_of_process() -> bytes:
     return secrets.token_bytes(_SECRET_BYTES)
+
+
+def installed_versions(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those libraries that are installed, by their names."""
+    versions: dict[str, str] = {}
+    for library in libraries:
+        with suppress(PackageNotFoundError):
+            versions[library] = version(library)
+    return versions

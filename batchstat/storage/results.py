@@ -30,9 +30,8 @@ def check_file(path: Path, remedy: str) -> None:
 
 
 def check_writable(folder: Path, remedy: str = "pass another folder with -o") -> None:
-    """Raise InputError, before any work is done, if the folder cannot be written.
-
-    Nothing is created on this machine. The message ends with the remedy.
+    """Raise InputError, before any work is done, if the folder cannot be written. Nothing is
+    created on this machine. The message ends with the remedy.
     """
     with _refused(folder, remedy):
         # At an address, permissions are only known by trying.
@@ -67,8 +66,8 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
     """Create the folder if needed, and let no other run write into it meanwhile. Raises InputError.
 
     Other runs wait, so that all files of a folder come from one run. Where the system has no
-    advisory locks, or at an address, runs that finish in the same instant may mix their files; each
-    file is complete all the same.
+    advisory locks, or at an address, runs that finish in the same instant may mix their files, each
+    of them complete.
     """
     if is_remote(folder):
         yield
@@ -93,8 +92,7 @@ def _lock_folder(folder: Path, created: list[Path], remedy: str) -> ExitStack:
         # Windows has no fcntl, and a folder that may not be read cannot be opened.
         except (ImportError, OSError):
             return ExitStack()
-        # Closing its descriptor releases the lock: on every way out, except where `pop_all` moves
-        # that to the caller.
+        # Closing its descriptor releases the lock, unless `pop_all` moves that to the caller.
         with ExitStack() as closing:
             closing.callback(os.close, lock)
             try:

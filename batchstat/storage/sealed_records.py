@@ -108,11 +108,8 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(record: object, schema: str) -> dict[str, Any]:
-    """Check a record from a file, and return it as `seal` was given it: without its digest.
-
-    Raises:
-        OtherSchemaError: it has another schema.
-        ValueError: it was changed since it was sealed.
+    """Check a record from a file, and return it as `seal` was given it: without its digest. Raises
+    OtherSchemaError: it has another schema; ValueError: it was changed since it was sealed.
     """
     if not isinstance(record, Mapping):
         raise ValueError(f"{shown(record)} is not an object")
@@ -139,10 +136,8 @@ def decoded(annotation: Any, value: object, name: str = "") -> Any:
     """Convert a value as parsed from JSON to the type of an annotation, and check it strictly.
 
     JSON's objects become dataclasses or dictionaries, and its lists become tuples. Whole numbers
-    must not be negative, as no stored number is, and floats must be finite.
-
-    Raises:
-        ValueError: another type, a number out of range, or a key that is missing or unknown.
+    must not be negative, as no stored number is, and floats must be finite. Raises ValueError:
+    another type, a number out of range, or a key that is missing or unknown.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:

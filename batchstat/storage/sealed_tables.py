@@ -51,11 +51,8 @@ def opened_table(
     columns: Mapping[str, Sequence[str]],
     optional: Sequence[str] = (),
 ) -> Iterator[SealedTable]:
-    """Open a Parquet file that batchstat wrote, and check it: its record, columns and rows.
-
-    Raises:
-        OtherSchemaError: it has another schema.
-        One of `UNREADABLE`: it was damaged or edited.
+    """Open a Parquet file that batchstat wrote, and check it: its record, columns and rows. Raises
+    OtherSchemaError: it has another schema. One of `UNREADABLE`: it was damaged or edited.
     """
     # Not with pq.read_table: its threads may outlive the call and release a Python file while the
     # interpreter shuts down, which aborts the process.

@@ -13,8 +13,12 @@ from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.findings import warn_in_python
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.counting.count_check import MiscountError, counting_after, recounted
-from batchstat.tokenization.counting.panics import panics_as_errors
+from batchstat.tokenization.counting.count_check import (
+    MiscountError,
+    counting_after,
+    panics_as_errors,
+    recounted,
+)
 from batchstat.tokenization.loading.load import as_tokenizer, backend_of
 from batchstat.tokenization.threads import in_order, worker_count
 from batchstat.tokenization.tokenizer import TOGETHER_BYTES, Tokenizer

@@ -61,10 +61,8 @@ class Offsets:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The same as `Offsets`, for a text that the tokenizers library tokenized.
-
-    The library is asked about single characters: converting the offsets of all tokens to Python
-    takes long.
+    """The same as `Offsets`, for a text that the tokenizers library tokenized. The library is asked
+    about single characters: converting the offsets of all tokens to Python takes long.
     """
 
     encoding: tokenizers.Encoding
@@ -182,8 +180,7 @@ class TokenLocator:
         leading, trailing = self._whitespace_sizes[:, ids]
         [step] = self._trimming_steps  # `locate` excludes several
         if step["add_prefix_space"]:
-            # The library takes a single space at the start of a text for one that it put there
-            # itself, and does not trim it.
+            # The library takes a single space at the start for its own, and does not trim it.
             leading = np.where((starts == 0) & (leading == 1), 0, leading)
         # A token of nothing but spaces becomes empty: it does not begin after its end.
         new_starts: Ints = np.minimum(starts + leading, stops)

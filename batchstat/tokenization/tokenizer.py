@@ -26,8 +26,11 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, sum_groups
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.tokenization.chats.prompts import count_completions
-from batchstat.tokenization.counting.count_check import MiscountError, counting_after
-from batchstat.tokenization.counting.panics import panics_as_errors
+from batchstat.tokenization.counting.count_check import (
+    MiscountError,
+    counting_after,
+    panics_as_errors,
+)
 
 if TYPE_CHECKING:
     from batchstat.tokenization.chats.chat_template import Locate

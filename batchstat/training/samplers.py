@@ -13,10 +13,10 @@ from batchstat.lengths.labels import label_text
 from batchstat.parameters import listed, one_of, whole_number
 from batchstat.planning.classes import Classes
 from batchstat.planning.distribution import round_robin
-from batchstat.planning.order import make_order
 from batchstat.planning.rng import rank_sampler_seed, unchanged_random_state
 from batchstat.planning.samplers.per_class import Count, Downsampling, PerClassSampler, Upsampling
 from batchstat.planning.samplers.weights import Weights
+from batchstat.planning.shares import make_order
 from batchstat.training.state import check_rank
 
 _REMAINDERS = ("repeat", "drop", "uneven")

@@ -39,8 +39,7 @@ def fingerprint(samples: Samples, request: RowRequest) -> dict[str, Any]:
     resumes only where all of these are the same.
     """
     settings = asdict(request.settings)
-    # The position has the epoch; the name of the loss is for reports alone, and so is for most
-    # strategies where ranks wait.
+    # The position has the epoch; the loss, and mostly where ranks wait, is for reports alone.
     del settings["epoch"], settings["loss"]
     if not request.strategy.uses_wait:
         del settings["wait"]

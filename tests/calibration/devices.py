@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from batchstat.calibration.measured import Hardware
+from batchstat.calibration.measured import Hardware, Shape
 from batchstat.calibration.measuring import BatchTooLargeError, Timing, WarmUp
-from batchstat.calibration.shapes import Shape
 
 
 @dataclass

@@ -15,9 +15,9 @@ import pytest
 from batchstat.calibration import measuring
 from batchstat.calibration.calibrate import calibrate
 from batchstat.calibration.calibration import load_calibration
+from batchstat.calibration.measured import Shape
 from batchstat.calibration.measuring import BatchTooLargeError
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError
 from conftest import environment, needs
 

@@ -16,9 +16,9 @@ from batchstat.calibration.calibration import (
 )
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.fit import fit_calibration, non_negative_least_squares
+from batchstat.calibration.measured import Shape
 from batchstat.calibration.measuring import measure_device
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import Shape
 from batchstat.documents.comparison import comparison_document
 from batchstat.errors import InputError, OptionError
 from batchstat.storage.sealed_records import seal

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchstat.calibration.fit import fit_calibration
+from batchstat.calibration.measured import Shape, design
 from batchstat.calibration.measuring import MeasuringProgress, measure_device
-from batchstat.calibration.shapes import Shape, design
 from batchstat.errors import InputError
 from calibration.devices import KnownDevice
 from tables import in_turn

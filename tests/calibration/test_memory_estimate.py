@@ -9,8 +9,7 @@ from hypothesis import given
 
 import batchstat
 from batchstat import CostModel, InputError, OptionError
-from batchstat.calibration.configurations import FAMILIES
-from batchstat.calibration.known_models import KNOWN_MODELS
+from batchstat.calibration.known_models import FAMILIES, KNOWN_MODELS
 from batchstat.calibration.memory_estimate import BYTES, STATE, estimate_memory
 from batchstat.calibration.setup import ATTENTIONS
 from conftest import needs

@@ -6,8 +6,8 @@ from typing import Annotated
 import pytest
 
 from batchstat.documents.base import Document
-from batchstat.documents.corpus import Skipped
 from batchstat.documents.parts import parts
+from batchstat.documents.profile import Skipped
 from batchstat.documents.schema import schema_of
 from batchstat.parameters import described
 from batchstat.planning.settings import ResolvedSettings, Settings

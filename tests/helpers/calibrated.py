@@ -7,9 +7,8 @@ from typing import Any
 from batchstat.calibration.calibration import Calibration, save_calibration
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.fit import fit_calibration
-from batchstat.calibration.measured import Hardware, MemoryFit, Point
+from batchstat.calibration.measured import Hardware, MemoryFit, Point, design
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import design
 
 SHAPE = CostModel(hidden=64, layers=2, heads=4, vocabulary=1000)
 GIB = 2**30

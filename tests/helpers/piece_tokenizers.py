@@ -16,7 +16,7 @@ from tokenizers import (
 )
 
 from batchstat.tokenization.counting.piece_counter import PieceCounter
-from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
+from batchstat.tokenization.counting.safe_cuts import CL100K, QWEN2
 from conftest import SAMPLE_DATA
 from small_tokenizers import BY_CATEGORY, EVERY
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from batchstat.tokenization.counting.split_patterns import (
+from batchstat.tokenization.counting.safe_cuts import (
     BLOOM,
     CL100K,
     DEEPSEEK3,

@@ -95,7 +95,7 @@ def wikitext(real_data, tokenizer):
 
 @pytest.mark.parametrize(("order", "multiple"), [("file", 1), ("shuffled", 8), ("blocks", 1)])
 def test_plans_of_real_lengths_are_the_plain_loops(wikitext, order, multiple):
-    from batchstat.planning.order import make_order
+    from batchstat.planning.shares import make_order
 
     settings = {"tokens_per_batch": 16_384, "max_length": 512, "pad_to_multiple_of": multiple}
     rows = {

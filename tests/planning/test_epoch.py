@@ -5,8 +5,8 @@ from hypothesis import given
 
 from batchstat import OptionError
 from batchstat.planning.epoch import make_epoch
-from batchstat.planning.order import BLOCK_SIZE, make_order
 from batchstat.planning.rules import ORDERS
+from batchstat.planning.shares import BLOCK_SIZE, make_order
 
 
 @pytest.mark.parametrize("order", ORDERS)

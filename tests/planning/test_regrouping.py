@@ -10,7 +10,7 @@ from hypothesis import given
 
 import batchstat
 from batchstat import BatchSampler, OptionError
-from batchstat.planning import rank_plans, size_limits
+from batchstat.planning import rank_plans, samples
 from batchstat.planning.rank_batches import Batch
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import StrategySpec
@@ -190,7 +190,7 @@ def test_attention_counts_where_it_takes_time(lengths, settings, pairs):
 
 
 def test_an_epoch_that_does_not_fit_in_memory_is_refused_in_a_line(monkeypatch):
-    monkeypatch.setattr(size_limits, "_memory", lambda: 500 * 192)
+    monkeypatch.setattr(samples, "_memory", lambda: 500 * 192)
     settings = {"strategies": ["regrouped"], "batch_size": 2, "world_size": 2, "order": "file"}
     assert batchstat.compare([9, 5] * 250, **settings)
     with pytest.raises(batchstat.InputError, match="regrouped follows 600 samples per epoch, but"):

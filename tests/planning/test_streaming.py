@@ -17,19 +17,18 @@ from batchstat.documents.comparison import comparison_document
 from batchstat.errors import InputError
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import MAX_INT
-from batchstat.planning import order
 from batchstat.planning import rank_plans as distributed
+from batchstat.planning import shares
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.distribution import balance_turns, round_robin
 from batchstat.planning.epoch import InMemoryEpoch, make_epoch
-from batchstat.planning.order import make_order
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import plan_shares
 from batchstat.planning.rng import distribution_rng, window_rng
 from batchstat.planning.rules import OVERFLOWS, WAITS
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
-from batchstat.planning.shares import StreamedEpoch, make_shares
+from batchstat.planning.shares import StreamedEpoch, make_order, make_shares
 from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.planning.windows import plan_windows, tabulate_windows
@@ -57,8 +56,8 @@ def test_an_epoch_in_pieces(lengths, kind, overflow, max_length, size, at_once, 
     given = {"order": kind, "overflow": overflow, "seed": 3, "epoch": 1}
     basis = Settings(max_length=max_length, **given).resolve(60, None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "_AT_ONCE", max(at_once, block))
-        patch.setattr(order, "BLOCK_SIZE", block)
+        patch.setattr(shares, "_AT_ONCE", max(at_once, block))
+        patch.setattr(shares, "BLOCK_SIZE", block)
         sequence = make_order(len(lengths), kind, seed=3, epoch=1)
         assert sorted(sequence.tolist()) == list(range(len(lengths)))
         expected = make_epoch(records[sequence], samples.lengths[sequence], max_length, overflow)

@@ -283,10 +283,10 @@ def test_the_padding_of_usual_batches_is_about_that_of_compare(run):
 
 def test_an_interactive_session_sees_the_progress(monkeypatch, capsys, tmp_path):
     """As lines where standard error is not a terminal, as in a notebook."""
-    from batchstat.profiling import progress_bar
+    from batchstat.profiling import progress
 
     (tmp_path / "a.txt").write_text("some words\n" * 5000)
-    monkeypatch.setattr(progress_bar, "_SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0)
     batchstat.profile(tmp_path / "a.txt")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)

@@ -8,7 +8,7 @@ from tokenizers import AddedToken, Encoding, Tokenizer, models, processors
 
 from batchstat.tokenization.counting.engine_counter import EngineCounter
 from batchstat.tokenization.counting.engine_gate import engine_admits
-from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
+from batchstat.tokenization.counting.safe_cuts import CL100K, QWEN2
 from batchstat.tokenization.token_positions import TokenLocator, Tokens
 from small_tokenizers import (
     BYTES,

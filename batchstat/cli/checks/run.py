@@ -10,8 +10,7 @@ from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
 from batchstat.cli.pasted import lines_of_remedy
-from batchstat.cli.profile_findings import profile_findings
-from batchstat.cli.profiles import count, refuse_counting
+from batchstat.cli.profiles import count, profile_findings, refuse_counting
 from batchstat.cli.records import Checks
 from batchstat.cli.streams import say
 from batchstat.corpus.options import CorpusOptions

@@ -244,8 +244,7 @@ def _rows_to_compare(
     if training.strategies is not None:
         if every or requested:
             raise OptionError(
-                "no strategy plans the batches of this run",
-                "remove --all and --strategy",
+                "no strategy plans the batches of this run", "remove --all and --strategy"
             )
         return training.strategies
     if not every:

@@ -15,7 +15,7 @@ from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
-    from batchstat.gate.proposal import Limits
+    from batchstat.gate.limits import Limits
     from batchstat.profiling.profile import Profile
     from batchstat.simulation.compare.changes import Changes
     from batchstat.simulation.results import StrategyResult
@@ -59,8 +59,7 @@ def command(options: Options) -> None:
     from batchstat.cli.profiles import count
     from batchstat.corpus.files.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
-    from batchstat.gate.limits import DEFAULT_CHECK
-    from batchstat.gate.proposal import propose_limits
+    from batchstat.gate.limits import DEFAULT_CHECK, propose_limits
     from batchstat.planning.inputs import resolve_inputs
     from batchstat.planning.settings import DEFAULT_CURRENT
     from batchstat.planning.strategies.spec import StrategySpec

@@ -29,13 +29,12 @@ from batchstat.parameters import described
 def command(options: Options) -> None:
     from batchstat.cli import profiles
     from batchstat.cli.inputs import read_inputs
-    from batchstat.cli.pages import check_outputs
     from batchstat.cli.results import publish_profile
 
     output = options.read(Output)
     inputs = read_inputs(options)
     if not inputs.corpus:
         raise OptionError("no corpus", "name at least one file, or - for standard input")
-    check_outputs(output)
+    profiles.check_outputs(output)
     profile, _ = profiles.count(inputs, folder=output.output)
     publish_profile(inputs, profile, output)

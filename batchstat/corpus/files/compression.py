@@ -41,9 +41,8 @@ class InputStream(io.RawIOBase):
 
 class _Streams(InputStream):
     """The decompressed bytes of compressed streams, one after another, as bz2 and xz files may
-    contain them.
-
-    The standard library's own readers silently drop what follows a stream without being one.
+    contain them. The standard library's own readers silently drop what follows a stream without
+    being one.
     """
 
     def __init__(self, raw: BinaryIO, new_decompressor: Callable[[], Any], padding: bytes) -> None:

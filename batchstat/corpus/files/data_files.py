@@ -44,9 +44,8 @@ def ending(path: PurePath) -> str:
 
 
 def without_duplicates(paths: list[Path]) -> list[Path]:
-    """Return each file once, by the shortest of the paths that a glob pattern found it by.
-
-    `**` follows links to folders, even to one that holds the link, and finds a file again below it.
+    """Return each file once, by the shortest of the paths that a glob pattern found it by. `**`
+    follows links to folders, even to one that holds the link, and finds a file again below it.
     """
     # Each folder is resolved once, however many files it has.
     real_folders = {folder: folder.resolve() for folder in {path.parent for path in paths}}

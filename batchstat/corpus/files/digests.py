@@ -103,8 +103,7 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
         # The rest of the last row group.
         yield stop, max(stop, _end_of_groups(split))
     elif split.source.format == "npy":
-        # The header, which says the type of the numbers, and the rest of the last number, of
-        # at most 8 bytes.
+        # The header, with the type of the numbers, and the rest of the last number, up to 8 bytes.
         yield 0, HEAD_BYTES
         yield stop, stop + 8
     else:

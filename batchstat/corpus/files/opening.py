@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import re
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from batchstat.corpus.files.compression import DAMAGE, decompressed
-from batchstat.corpus.files.not_data import fault_of_head
 from batchstat.corpus.files.sources import Source
 from batchstat.corpus.files.splits import Split
 from batchstat.corpus.files.streams import Fetched, Hashing, Recoded, Rereadable
@@ -26,6 +26,34 @@ HEAD_BYTES = 1 << 20
 _TAR_HEAD = 262  # bytes at the start of a tar archive up to the end of the word `ustar`, its magic
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
 """Words of the exceptions for compressed data that end early: of pyarrow, and of Python."""
+
+_LFS = b"version https://git-lfs.github.com/spec/"
+_ANNEX = re.compile(rb"/annex/objects/|\.?\.?/?\.git/annex/objects/").match
+
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b\x1c\x1d\x1e\x1f"))
+_MOST_CONTROLS = 20  # one control character in so many bytes is the most that a text has
+_FEW = 20  # fewer control characters than this say nothing of a short text
+
+_UNPACK = "unpack it, and pass the files in it"
+_TOKENS = "pass the lengths of its documents, as .npy, or its token ids, as .parquet"
+_MAGICS = {
+    b"PK\x03\x04": (
+        f"a zip archive, as of Office, NumPy or torch: {_UNPACK}, or save it as .csv or .npy"
+    ),
+    b"PK\x05\x06": "an empty zip archive",
+    b"Rar!\x1a\x07": f"a RAR archive: {_UNPACK}",
+    b"7z\xbc\xaf\x27\x1c": f"a 7z archive: {_UNPACK}",
+    b"MMIDIDX\x00\x00": f"an index of Megatron's token ids: {_TOKENS}",
+    b"%PDF-": "a PDF: pass its text",
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file: save it as .parquet",
+    b"SQLite format 3\x00": "an SQLite database: save the table as .csv or .parquet",
+    b"\x80\x02}": "a pickle: save it as .parquet",
+    **{
+        bytes([0x80, protocol, 0x95]): "a pickle: save it as .parquet"  # a frame follows
+        for protocol in (4, 5)
+    },
+}
+"""What files are by their first bytes, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +104,8 @@ class OpenSource:
 def open_source(
     split: Split, standard_input: Rereadable | None = None, encoding: str | None = None
 ) -> Iterator[OpenSource]:
-    """Open the source's bytes, decompressed if its first bytes say that they are compressed.
-
-    Raises:
-        SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
+    """Open the source's bytes, decompressed if its first bytes say that they are compressed. Raises
+    SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
     """
     source = split.source
     with as_source_errors(source):
@@ -153,8 +179,7 @@ def count_lines_before(split: Split) -> int:
     """Return how many lines of a file begin before its split does; this reads the file up to it."""
     with split.location.open("rb") as file:
         lines = 1  # the one that begins at byte 0
-        # A line end begins another line; one in the last byte before the split begins a line of
-        # the split.
+        # A line end in the last byte before the split begins a line of the split.
         bytes_left = split.first - 1
         while bytes_left > 0 and (data := file.read(min(bytes_left, 1 << 20))):
             lines += data.count(b"\n")
@@ -173,7 +198,6 @@ def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
 @contextmanager
 def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
     """Yield the decompressed source as a file that can seek, as readers of Parquet need it.
-
     Compressed data and standard input, which is hashed as it is read, can only be read in sequence:
     they are copied to a temporary file.
     """
@@ -204,3 +228,30 @@ def _as_utf8(source: Source, stream: BinaryIO, encoding: str | None) -> BinaryIO
     if encoding is None or codecs.lookup(encoding).name == "utf-8":
         return stream
     return cast(BinaryIO, io.BufferedReader(Recoded(stream, encoding, source.shown), 1 << 20))
+
+
+def fault_of_head(head: bytes) -> str:
+    """Return what a file is that by its first bytes (at least 262, or all) cannot be read as data,
+    and what to do about it; empty if it may be.
+    """
+    if head.startswith(_LFS):
+        return (
+            "a Git LFS pointer, not the data: run git lfs pull, or check out with lfs: true on "
+            "GitHub"
+        )
+    if _ANNEX(head):
+        return "a git-annex pointer, not the data: run git annex get"
+    # The magic of POSIX's tar, with which GNU's begins. Text may have the word there, but no NUL.
+    if head[257:262] == b"ustar" and b"\0" in head[:257]:
+        return f"a tar archive: {_UNPACK}"
+    return next((words for magic, words in _MAGICS.items() if head.startswith(magic)), "")
+
+
+def fault_of_text(head: bytes) -> str:
+    """Return what is wrong with the start of a file that should be text; empty if nothing is. Token
+    ids of Megatron or nanoGPT, as 16 or 32 bits each, are control characters by a tenth or more; a
+    text, in whatever encoding, has hardly any.
+    """
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    is_text = controls < _FEW or _MOST_CONTROLS * controls <= len(head)
+    return "" if is_text else f"binary, not text: if it holds token ids, {_TOKENS}"

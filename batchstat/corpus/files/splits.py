@@ -76,6 +76,5 @@ def _is_divisible(source: Source, options: CorpusOptions) -> bool:
         return options.quote is False  # by default, None, fields may be quoted
     if source.format == "tsv":
         return not options.quote  # by default, they may not
-    # Where a record of any other format, JSON or Arrow, begins is only known by reading from the
-    # start of the file.
+    # Where a record of JSON or Arrow begins is known only by reading from the start.
     return source.format in ("txt", "jsonl", "parquet", "npy")

@@ -25,9 +25,8 @@ class Hashing(InputStream):
 
 
 class Fetched(InputStream):
-    """A file at an address, whose end is an error if it comes before the listed size.
-
-    A storage that answered with fewer bytes than it lists would lose samples without a word.
+    """A file at an address, whose end is an error if it comes before the listed size. A storage
+    that answered with fewer bytes than it lists would lose samples without a word.
     """
 
     def __init__(self, raw: Any, size: int) -> None:
@@ -85,9 +84,7 @@ class Recoded(InputStream):
 
 class Rereadable(InputStream):
     """A stream that can be read only once, copied to a temporary file so it can be read again.
-
-    If there is no space for the copy, the copy is given up: the first reading goes on, and `rewind`
-    raises an error.
+    Without space for the copy, the first reading goes on, and `rewind` raises an error.
     """
 
     def __init__(self, raw: BinaryIO) -> None:

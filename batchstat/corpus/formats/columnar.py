@@ -93,8 +93,7 @@ def _named_classes(labels: pa.Array, class_names: list[str]) -> pa.Array:
 
 
 def _names_of_list(numbers: list[int | None], class_names: list[str]) -> list[str]:
-    # A list of three or more numbers that are 0 and 1 cannot be of classes, as one would be there
-    # twice.
+    # Three or more numbers that are 0 and 1 are not classes: one would be there twice.
     if len(numbers) == len(class_names) > 2 and set(numbers) <= {0, 1}:
         return [name for name, one in zip(class_names, numbers, strict=True) if one]
     known = range(len(class_names))
@@ -109,8 +108,7 @@ def _checked(values: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         if not holds_text(values.type):
             raise
-    # Invalid text is either not UTF-8, and then valid as bytes, or damaged, and then not valid as
-    # bytes either.
+    # Invalid text is not UTF-8, and valid as bytes; or damaged, and not valid as bytes either.
     dtype = values.type
     as_bytes = values.cast(
         pa.dictionary(dtype.index_type, pa.large_binary())
@@ -215,8 +213,7 @@ def _readable(path: str, kind: str) -> Iterator[None]:
     """Turn what pyarrow raises for a damaged file into a SourceError; `kind` names the format."""
     try:
         yield
-    # A damaged file may claim sizes that no machine has (MemoryError), and names of columns that
-    # are not text (UnicodeDecodeError).
+    # A damaged file may claim impossible sizes, and names of columns that are not text.
     except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
         reason = (str(error).splitlines() or ["damaged"])[0]
         raise SourceError(f"{path} is not a readable {kind} file: {reason}") from None

@@ -74,13 +74,11 @@ def unquoted_records(opened: OpenSource, dialect: Dialect) -> Iterator[Records]:
 def quoted_records(
     opened: OpenSource, dialect: Dialect, options: CorpusOptions
 ) -> Iterator[Records]:
-    """Yield the records of a file in which fields may be quoted, and span several lines.
-
-    Many lines are taken at once and parsed together, which is fast. From the first record on that
-    is bad, too long, or goes on after these lines, the rest of them is parsed record by record.
+    """Yield the records of a file in which fields may be quoted, and span several lines. Many lines
+    are taken at once and parsed together, which is fast. From the first record on that is bad, too
+    long, or goes on after these lines, the rest of them is parsed record by record.
     """
-    # By default, `csv` takes fields of up to 131,072 characters. Its limit is a C long, which has
-    # 32 bits on Windows.
+    # `csv` takes fields of up to 131,072 characters. Its limit is a C long, 32 bits on Windows.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=options.on_error == "skip"))
     while lines.fill():
@@ -268,8 +266,7 @@ def _refuse_quotes(path: str, lines: Lines, dialect: Dialect) -> None:
     whole = f'"([^"{tab}]|"")*"'
     field = f'(^|{tab})"([^"{tab}]|"")*""([^"{tab}]|"")*"({tab}|$)'
     found: list[int] = []
-    # Hardly any line has a doubled quote: those that have are found first, if the bytes of all have
-    # one at all.
+    # Hardly any line has a doubled quote: they are found first, if all bytes have one at all.
     data = lines.texts.buffers()[2]
     if data is not None and b'""' in data.to_pybytes():
         candidates = np.flatnonzero(as_numpy(pc.match_substring(lines.texts, '""')))

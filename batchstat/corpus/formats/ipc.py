@@ -49,10 +49,9 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
 
 
 class _Streams(io.RawIOBase):
-    """The streams of a file, one after another, which pyarrow reads through this object.
-
-    pyarrow's reader of a stream reads the next message from wherever the file is. So messages are
-    first looked at here, and the file then returns to their start.
+    """The streams of a file, one after another, which pyarrow reads through this object. pyarrow's
+    reader of a stream reads the next message from wherever the file is. So messages are first
+    looked at here, and the file then returns to their start.
     """
 
     def __init__(self, file: BinaryIO, stop: int, path: str, batch_count: int | None) -> None:
@@ -134,8 +133,7 @@ class _Streams(io.RawIOBase):
 
     def _read_message(self) -> "_Message | None":
         """Parse the message that begins here; return None at the end of the stream."""
-        # A message has a mark, the size of its metadata, the metadata, and a body. Where the size
-        # is 0, the stream ends.
+        # A message: a mark, the size of its metadata, these, a body. The size 0 ends the stream.
         head = self.read(4)  # the mark, or the size where there is no mark
         # A file needs no mark of its stream's end: its footer says how many batches there are.
         if not head and self._batch_count is not None:
@@ -196,11 +194,9 @@ class _Message:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table in a flatbuffer, which begins at the position `at`.
-
-    A table begins with a number: how far before the table its vtable begins. The vtable has its own
-    size and that of the table, 2 bytes each, and then for each field its position in the table, 0
-    if it is absent.
+    """A table in a flatbuffer, which begins at the position `at`. A table begins with a number: how
+    far before the table its vtable begins. The vtable has its own size and that of the table, 2
+    bytes each, and then for each field its position in the table, 0 if it is absent.
     """
 
     data: bytes

@@ -113,9 +113,8 @@ class RecordCollector:
         """
         record = self._as_object(record)
         if self._columns is None and isinstance(record, dict) and record:
-            # A named column that the first record lacks is a mistake in the option, for which
-            # `_columns_by` raises. If bad records are skipped, the record may be the mistake: then
-            # a later one chooses.
+            # A named column that the first record lacks is a mistake in the option: `_columns_by`
+            # raises. If bad records are skipped, it may be the record's: then a later one chooses.
             is_lacking = any(column not in record for column in self._must_have)
             if not (is_lacking and self._options.on_error == "skip"):
                 self._columns = self._columns_by(record)

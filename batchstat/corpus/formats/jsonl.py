@@ -30,8 +30,7 @@ def read_jsonl(
     """Yield the columns of the object on each line; blank lines are skipped."""
     collector = RecordCollector(opened, options)
     steps = () if options.records is None else steps_of(options.records)
-    # A later split reads the columns that the first one does: those that the first good record of
-    # the file chooses.
+    # A later split reads the columns that the first good record of the file chooses.
     is_later_split = opened.split.first > 0
     if is_later_split:
         for record in chain.from_iterable(map(_parse_lines, read_lines(opened.head()))):
@@ -40,7 +39,14 @@ def read_jsonl(
     for lines in read_lines(opened):
         records: list[object] = _parse_lines(lines)
         if lines.first == 1 and not is_later_split:
-            _refuse_one_value(opened.path, lines, records)
+            first = next((i for i, record in enumerate(records) if record is not BLANK), None)
+            # One value of JSON, written over several lines.
+            is_bad = first is not None and isinstance(records[first], BadRecord)
+            if is_bad and lines.texts[first].as_py().strip() in ("{", "[", "[{"):
+                raise InputError(
+                    f"{opened.path} is one JSON value over several lines, not one per line",
+                    "pass --input-format json",
+                )
         numbers: Sequence[int] = lines.numbers
         if steps or any(record is BLANK for record in records):
             at_lines = [
@@ -55,18 +61,6 @@ def read_jsonl(
 
 def _at(steps: Sequence[str], record: object) -> Iterable[object]:
     return [record] if isinstance(record, BadRecord) or not steps else expanded(record, steps)
-
-
-def _refuse_one_value(path: str, lines: Lines, records: Sequence[object]) -> None:
-    """Raise InputError for a file that is one value of JSON, written over several lines."""
-    first = next((i for i, record in enumerate(records) if record is not BLANK), None)
-    if first is None or not isinstance(records[first], BadRecord):
-        return
-    if lines.texts[first].as_py().strip() in ("{", "[", "[{"):
-        raise InputError(
-            f"{path} is one JSON value over several lines, not one per line",
-            "pass --input-format json",
-        )
 
 
 def _parse_lines(lines: Lines) -> list[object]:
@@ -117,8 +111,7 @@ def _count_quotes(texts: pa.LargeStringArray) -> int:
     _validity, _offsets, data = texts.buffers()  # data: the UTF-8 of all texts; None if empty
     octets = np.frombuffer(b"" if data is None else data, np.uint8)
     backslashes = np.flatnonzero(octets == ord("\\"))  # their positions in `octets`
-    # A run is of consecutive backslashes. Its last one has no neighbor after it; the appended -1
-    # is no neighbor of any.
+    # A run of backslashes ends where no neighbor follows; the appended -1 is no neighbor.
     is_last = np.diff(backslashes, append=-1) != 1
     lasts = np.flatnonzero(is_last)
     run_lengths = np.diff(lasts, prepend=-1)
@@ -130,9 +123,8 @@ def _count_quotes(texts: pa.LargeStringArray) -> int:
 
 def _count_strings(values: Iterable[object]) -> int:
     """Count the strings in JSON values at any depth, keys included."""
-    # A list that begins with a number is passed over without looking for strings in it, which is
-    # fast for lists of token ids. If it has strings, the count is too small, which `_parse_lines`
-    # notices.
+    # A list that begins with a number is not searched for strings: fast for token ids. If it has
+    # some, the count is too small, which `_parse_lines` notices.
     count = 0
     # In the first round, `values` are those at the top; in each other, those one level deeper.
     while values := list(values):

@@ -45,9 +45,8 @@ class CheckedParquet:
     def batches(
         self, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`.
-
-        A dictionary of a few bytes may stand for gigabytes of text. Where that is possible, fewer
+        """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`. A
+        dictionary of a few bytes may stand for gigabytes of text. Where that is possible, fewer
         records are read at once, and combined afterwards.
         """
         meta = self.file.metadata
@@ -135,8 +134,7 @@ def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
             continue
         # A value may be the whole dictionary.
         most_bytes = max(most_bytes, _dictionary_bytes(file, chunk.begin))
-        # With DELTA_BYTE_ARRAY, a value may be the one before it and some bytes more: in the end
-        # all bytes of the column chunk.
+        # With DELTA_BYTE_ARRAY, a value may repeat the one before it: in the end, all bytes.
         if chunk.repeats:
             most_bytes = max(most_bytes, chunk.decompressed)
     return max(1, _DECODED_BYTES // most_bytes)
@@ -144,9 +142,8 @@ def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
 
 def _dictionary_bytes(file: BinaryIO, begin: int) -> int:
     """Return the decompressed bytes of a column chunk's dictionary; 0 if it has none."""
-    # The dictionary is the first page of the column chunk, which starts at byte `begin`. The header
-    # of a page is a Thrift struct, whose first fields are the kind of the page and its decompressed
-    # size.
+    # The dictionary is the first page of the column chunk at byte `begin`. A page's header is a
+    # Thrift struct: the kind of the page, its decompressed size and more.
     file.seek(begin)
     header = Decoder(file.read(64))  # enough for the first two fields in the header of a page
     try:

@@ -78,7 +78,6 @@ def _checked_size(number: Any) -> int:
 
 class Decoder:
     """Reads values of Thrift's compact protocol, one after another; each method takes the next one.
-
     A field of a struct begins with a byte: the difference of its id to that of the field before it,
     and in the lower 4 bits the kind of its value.
     """
@@ -121,8 +120,7 @@ class Decoder:
         if kind == _DOUBLE:
             return self._take(8)  # its bytes, as no double is used
         if kind == _MAP:
-            # The size, and a byte unless it is 0. Upper 4 bits: the kind of all keys. Lower 4 bits:
-            # the kind of all values.
+            # The size; unless it is 0, a byte with the kinds of all keys (upper 4 bits) and values.
             size = self._varint()
             kinds = self._byte() if size else 0
             return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]

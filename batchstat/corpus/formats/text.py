@@ -39,8 +39,7 @@ _LEAST_ROWS = 5  # lines with equally many tabs that make a table
 
 def _looks_like(lines: list[str], source: Source) -> str:
     """Return what else than text the start of a file looks like, and the option that reads it."""
-    # The name of a file may say that it is text, but lines of a word and its tags, or of labels,
-    # are no samples.
+    # Its name may say text, but lines of a word and its tags, or of labels, are no samples.
     filled = [line for line in lines if line.strip()]
     if not filled:
         return ""

@@ -36,9 +36,7 @@ def each_optimal_edges(
     with it; where the edge itself is the cost, the padding to the edges. The result is exact:
     dynamic programming over the distinct lengths, with the best last cut found on the lower hull of
     lines (slope: samples so far; Monge costs), in time proportional to buckets × distinct lengths.
-
-    Raises:
-        InputError: fewer than `least` samples in all.
+    Raises InputError: fewer than `least` samples in all.
     """
     check_least(least, int(counts.sum()))
     lengths = values.tolist()
@@ -133,10 +131,7 @@ def find_edges(
 ) -> tuple[int, ...]:
     """Return the edges that one of `RULES` finds for (n,) lengths, at least one, rounded up to a
     multiple. `buckets_set` has the name of a parameter for the number of buckets and its value, or
-    None for the `usual` number, or as many as there are distinct widths.
-
-    Raises:
-        InputError: more buckets than distinct widths.
+    None for the `usual` number, at most one per distinct width. Raises InputError for more.
     """
     rounded = round_up(np.maximum(lengths, 1), multiple)
     values, counts = np.unique(rounded, return_counts=True)

@@ -15,7 +15,6 @@ def narrow(lengths: Ints) -> Ints:
 
 def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     """Return the positions that sort (n,) lengths longest first, stably: [5, 9, 5] gives [1, 0, 2].
-
     With `window`, every `window` consecutive lengths are sorted by themselves.
     """
     n = len(lengths)
@@ -36,9 +35,8 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
 
 def falling_lengths(lengths: Ints, window: int) -> Ints:
     """Return the lengths that `longest_first` puts in order: every `window` consecutive ones
-    sorted, longest first. [3, 9, 5, 7] and a window of 2 give [9, 3, 7, 5].
-
-    For tables of batches, which do not say which sample has which length.
+    sorted, longest first. [3, 9, 5, 7] and a window of 2 give [9, 3, 7, 5]. For tables of batches,
+    which do not say which sample has which length.
     """
     shortness, n_whole = _shortness(lengths), len(lengths) - len(lengths) % window
     # Full windows are the rows of a matrix; the short last window is sorted by itself.
@@ -60,10 +58,8 @@ def _shortness(lengths: Ints) -> Ints:
 
 def cut_every(n: int, size: int, window: int | None = None, *, keep_short: bool = True) -> Ints:
     """Return the offsets of groups of `size` consecutive positions. 10 positions in groups of 4
-    give [0, 4, 8, 10], or [0, 4, 8] if a short last group is dropped.
-
-    With `window`, every `window` consecutive positions are cut by themselves, and only the last
-    group of all may be dropped.
+    give [0, 4, 8, 10], or [0, 4, 8] if a short last group is dropped. With `window`, so many
+    positions are cut by themselves; only the last group may be dropped.
     """
     if window is None or n <= window:
         offsets = np.arange(0, n + 1, size)
@@ -127,7 +123,6 @@ def holds_more(lengths: Ints, offsets: Ints, budget: int, max_samples: int | Non
 
 def one_left_out(sequence: Ints, rng: np.random.Generator, first: int = 0) -> Ints:
     """Draw one batch from `sequence[first:]` to leave out, each as likely, and return the others.
-
     Sorted longest first, the last batch always has the shortest samples: without it, no epoch would
     train these. Each sample is in one batch, so each is as likely to be left out.
     """

@@ -31,7 +31,6 @@ class RowRuns:
     @classmethod
     def of_packed_samples(cls, stats: LengthStats, capacity: int, max_per_row: int) -> "RowRuns":
         """Return rows of best fit decreasing: at most `capacity` tokens and `max_per_row` samples.
-
         Each placement of the packing puts the same number of equally long samples into every row of
         a range of rows. Rows between two places where any range begins or ends are equal: a run.
         """

@@ -21,7 +21,6 @@ from batchstat.lengths.stats import distinct
 
 class Packing(NamedTuple):
     """Where (n,) lengths go: run by run, the next ones to `rows` rows from `row` on, equally many.
-
     Lengths [6, 4, 4] in two rows of 8 tokens: the run (row 0, 1 row, 1 length each) and the run
     (row 1, 1 row, 2 lengths each).
     """

@@ -9,7 +9,6 @@ SWAPS = 8  # exchanges of batches with the slowest rank of a step that are tried
 
 def meet_in_turns(costs: Floats, world_size: int) -> tuple[Floats, Ints]:
     """Let batches of similar cost meet: those of a turn are consecutive ones, sorted by cost.
-
     Returns, of (n_steps, n_batches) `costs`, (n_steps,) what the slowest rank of each turn
     computes, in all; and (n_steps, n_batches) the place of each batch: turn × `world_size` + rank.
     """

@@ -12,9 +12,8 @@ from batchstat.planning.frameworks.defaults import HfTrainer
 from batchstat.planning.frameworks.packed_rows import PackedRows
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.samplers.torch_random import torch_permutation, torch_seeds
-from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.base import PacksDocuments, Strategy
 from batchstat.planning.strategies.packed import PackedSamples, pack
-from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 # axolotl's trainer builder pads to multiples of this unless pad_to_multiple_of is set.
 _PAD_TO = 64
@@ -122,9 +121,7 @@ class Axolotl(PackedRows, PacksDocuments):
 
     def plan(self, window: Window) -> BatchPlan:
         """Shuffle and pack the epoch; leave out the batches above the number that axolotl counted.
-
-        Raises:
-            InputError: a sample is longer than `max_length`.
+        Raises InputError: a sample is longer than `max_length`.
         """
         order, max_batches = self._order_and_max_batches(window)
         starts = None if window.starts is None else window.starts[order]

@@ -54,11 +54,9 @@ class Lhotse(Strategy):
         check_edges(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Let the samples into a buffer in sequence, and draw batches from its buckets.
-
-        Raises:
-            InputError: a sample longer than the last of `boundaries`, or more buckets than distinct
-                lengths.
+        """Let the samples into a buffer in sequence, and draw batches from its buckets. Raises
+        InputError: a sample longer than the last of `boundaries`, or more buckets than distinct
+        lengths.
         """
         if len(window.lengths) == 0:  # no sample says where edges are
             no_rows, offsets = np.arange(0), np.zeros(1, int)

@@ -72,10 +72,8 @@ class LlmFoundry(Strategy):
 
     def plan(self, window: Window) -> BatchPlan:
         """Pack as LLM Foundry's collator does: some samples at a time into the rows of a batch.
-        Rows that are left over wait for the next batch of the same DataLoader worker.
-
-        Raises:
-            InputError: a sample is longer than `max_length`, or too many rows wait.
+        Rows that are left over wait for the next batch of the same DataLoader worker. Raises
+        InputError: a sample is longer than `max_length`, or too many rows wait.
         """
         lengths = window.lengths
         check_longest("llm-foundry", int(lengths.max(initial=0)), self.max_length)

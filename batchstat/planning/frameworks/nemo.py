@@ -57,7 +57,6 @@ class Nemo(PackedRows):
 
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
         """Return the rows of all samples: first of lengths alone, then with random samples of them.
-
         Source: create_packing_strategy and fill_packing_strategy of
         src/megatron/bridge/data/packing/algorithms.py.
         """

@@ -11,8 +11,8 @@ from batchstat.lengths.exact import sums
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.samplers.torch_random import torch_permutation
+from batchstat.planning.samples import check_room
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packed import PackedSamples, check_longest
 
@@ -62,10 +62,8 @@ class PackedRows(Strategy):
         return np.arange(offsets[-1]), offsets
 
     def plan(self, window: Window) -> BatchPlan:
-        """Pack the samples into rows, and divide the rows among batches.
-
-        Raises:
-            InputError: a sample is longer than `max_length`, or more rows than fit into memory.
+        """Pack the samples into rows, and divide the rows among batches. Raises InputError: a
+        sample is longer than `max_length`, or more rows than fit into memory.
         """
         check_longest(self.name, int(window.lengths.max(initial=0)), self.max_length)
         samples, lengths, starts, packing = self.pack_rows(

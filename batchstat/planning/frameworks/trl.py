@@ -11,9 +11,8 @@ from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.frameworks.defaults import HfTrainer
 from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.plan import Window
-from batchstat.planning.strategies.base import NOT_PACKED, Strategy
+from batchstat.planning.strategies.base import NOT_PACKED, PacksDocuments, Strategy
 from batchstat.planning.strategies.packed import PackedSamples, group_starts, pack
-from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 PACKING: Mapping[str, str] = {
     NOT_PACKED: "One sample per row, padded to the longest of the batch: SFTTrainer's default.",

@@ -11,11 +11,8 @@ from batchstat.planning.classes import Classes
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler(ABC):
-    """A choice of an epoch's samples, and how often each comes: a function of (seed, epoch), so the
-    same on every rank and different in every epoch.
-
-    Raises:
-        OptionError: a number out of range or not whole.
+    """A choice of an epoch's samples, and how often each comes: by (seed, epoch), so the same on
+    every rank. Raises OptionError: a number out of range or not whole.
     """
 
     has_sequence: ClassVar[bool] = False  # whether it orders what it draws, and `order` does not
@@ -36,8 +33,6 @@ class Sampler(ABC):
 
     @abstractmethod
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """Return (n_drawn,) samples, ascending unless they have a sequence.
-
-        Raises:
-            InputError: these classes cannot be drawn like this.
+        """Return (n_drawn,) samples, ascending unless they have a sequence. Raises InputError:
+        these classes cannot be drawn like this.
         """

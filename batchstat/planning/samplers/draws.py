@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.planning.classes import Classes
-from batchstat.planning.size_limits import check_room
+from batchstat.planning.samples import check_room
 
 MOST_DRAWN = 10**9  # samples of an epoch: more are a mistyped number
 
@@ -48,7 +48,6 @@ def check_total(samples: int) -> None:
 
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     """Return (n, count) numbers: row i below sizes[i], all different if sizes[i] is large enough.
-
     Source: Robert Floyd's sampling (J. Bentley, R. Floyd, A sample of brilliance, CACM 1987), for
     all rows at once; then each row is shuffled.
     """

@@ -44,10 +44,8 @@ class PerBatch(Sampler):
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
         """Draw distinct classes for each batch, and samples of each, distinct where there are so
-        many, whatever other batches have. Returns (batches × batch size,) samples, in turn.
-
-        Raises:
-            InputError: more classes than the corpus has.
+        many, whatever other batches have. Returns (batches × batch size,) samples, in turn. Raises
+        InputError: more classes than the corpus has.
         """
         n_classes = len(classes.names)
         if self.classes > n_classes:

@@ -16,10 +16,8 @@ class PerClassSampler(Sampler):
 
     @abstractmethod
     def counts(self, classes: Classes, epoch: int) -> list[int]:
-        """Return (n_classes,) the number of samples of each class in an epoch.
-
-        Raises:
-            InputError: these classes cannot be drawn like this.
+        """Return (n_classes,) the number of samples of each class in an epoch. Raises InputError:
+        these classes cannot be drawn like this.
         """
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:

@@ -17,9 +17,7 @@ def parse_sampler(spec: str) -> Sampler:
 
     `count=100` and `weights=positive:1,negative:3` are short for `count:count=100` and so on.
     Weights are `label:weight,label:weight`, or a JSON object, for labels with commas or colons.
-
-    Raises:
-        OptionError: an unknown name or parameter, a value of the wrong type or out of range.
+    Raises OptionError: an unknown name or parameter, a value of the wrong type or out of range.
     """
     name, parameters_text = name_and_parameters(spec)
     fields_by_name = {field.name: field for field in fields(SAMPLERS[name])}
@@ -47,11 +45,7 @@ def weights_file(spec: str) -> str | None:
 
 
 def name_and_parameters(spec: str) -> tuple[str, str]:
-    """Return a sampler's name and parameters: `dynamic:decay=0.5` is `dynamic` and `decay=0.5`.
-
-    Raises:
-        OptionError: an unknown name.
-    """
+    """Return `dynamic` and `decay=0.5` of `dynamic:decay=0.5`. Raises OptionError: unknown name."""
     colon, equals = spec.find(":"), spec.find("=")
     # `count=100` is short for `count:count=100`: its parameter has the name of the sampler.
     if equals >= 0 and (colon < 0 or equals < colon):

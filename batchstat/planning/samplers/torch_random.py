@@ -63,9 +63,8 @@ def torch_permutation(n: int, seed: int) -> Ints:
 
 def torch_seeds(count: int, seed: int) -> list[int]:
     """Return the first `count` seeds that torch's RandomSampler draws for itself, one for each
-    iteration, after `torch.manual_seed(seed)`: their lower 32 bits.
-
-    Each is `torch.empty((), dtype=torch.int64).random_()`, of which generators use these bits.
+    iteration, after `torch.manual_seed(seed)`: their lower 32 bits. Each is `torch.empty((),
+    dtype=torch.int64).random_()`, of which generators use these bits.
     """
     # 64 bits are two draws of 32, of which the second is the lower half.
     drawn: list[int] = _raw(2 * count, seed)[1::2].tolist()
@@ -73,9 +72,8 @@ def torch_seeds(count: int, seed: int) -> list[int]:
 
 
 def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bool) -> Ints:
-    """Return (count,) what `torch.multinomial` draws in double precision by (n,) `weights`, as in
-    WeightedRandomSampler. These are not negative, nor all 0; without replacement, at least `count`
-    are above 0.
+    """Return (count,) what `torch.multinomial` draws in double precision by (n,) `weights`, which
+    are not negative, nor all 0; without replacement, at least `count` are above 0.
     """
     # torch makes a single draw as it does without replacement.
     if not replacement or count == 1:

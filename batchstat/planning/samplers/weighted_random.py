@@ -30,11 +30,7 @@ class WeightedRandom(Sampler):
     replacement: bool = parameter("Whether an epoch may draw a sample again.", True)
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """Draw samples in the order in which torch draws them.
-
-        Raises:
-            InputError: more samples than there are, without replacement.
-        """
+        """Draw as torch does. Raises InputError: more than there are, without replacement."""
         n_labelled = len(classes.all_members)
         length = self.length or n_labelled
         check_total(length)

@@ -41,11 +41,7 @@ class Weights(PerClassSampler):
             raise OptionError("weights: all are 0, which draws nothing", "set at least one above 0")
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
-        """Divide `length` in proportion to the weights.
-
-        Raises:
-            InputError: a weight for a class that does not occur.
-        """
+        """Divide `length` by weight. Raises InputError: a weight for a class that is not there."""
         for label in self.weights:
             if label not in classes.names:
                 suggestion = not_there(label, classes.names)

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.errors import OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.sample_rows import SampleRows
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import check_fields
+from batchstat.parameters import check_fields, parameter
 from batchstat.planning.algorithms.cutting import plan_single_samples
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window, Windows
@@ -22,10 +23,8 @@ NOT_PACKED = "off"  # what turns packing off, where its parameter is not true or
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy(ABC):
-    """A way of batching: turns the lengths of one window into a `BatchPlan`.
-
-    Raises:
-        OptionError: a number below 1, above 2,147,483,647 or not whole.
+    """A way of batching: turns the lengths of one window into a `BatchPlan`. Raises OptionError: a
+    number below 1, above 2,147,483,647 or not whole.
     """
 
     in_short: ClassVar[str] = ""  # what the strategy does, in a few words
@@ -218,3 +217,27 @@ class Strategy(ABC):
                 for plan, first in zip(plans, firsts, strict=True)
             ]
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacksDocuments(Strategy):
+    """A strategy with several samples per row, each padded to a multiple of its own.
+
+    Megatron and Transformer Engine pad every sample of a packed row: context parallelism over cp
+    ranks needs multiples of 2 x cp, FP8 of 16. This padding counts as any other, and a row holds
+    `max_length` rounded up to that multiple. Raises OptionError: `document_multiple` where samples
+    are cut.
+    """
+
+    packs_rows: ClassVar[bool] = True
+
+    document_multiple: int = parameter("Pad each sample of a row to a multiple of N tokens.", 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.document_multiple > 1 and self.cuts_samples:
+            raise OptionError(
+                f"document_multiple={self.document_multiple} needs whole samples, and "
+                "wrapped rows cut them",
+                "choose another way of packing",
+            )

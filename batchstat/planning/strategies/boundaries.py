@@ -78,10 +78,8 @@ class Boundaries(Strategy):
         return self.pad == "edge"
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sort samples into buckets, cut each bucket into batches, and shuffle these.
-
-        Raises:
-            InputError: a sample is longer than the last edge.
+        """Sort samples into buckets, cut each bucket into batches, and shuffle these. Raises
+        InputError: a sample is longer than the last edge.
         """
         found = self.boundaries
         if not found:

@@ -28,7 +28,7 @@ from batchstat.planning.algorithms.histogram import RowRuns
 from batchstat.planning.algorithms.packing import Packing, best_fit, first_fit, next_fit, whole_rows
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.packs_documents import PacksDocuments
+from batchstat.planning.strategies.base import PacksDocuments
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
 METHODS: Mapping[str, str] = {
@@ -89,9 +89,7 @@ class Packed(PacksDocuments):
 
     def plan(self, window: Window) -> BatchPlan:
         """Pack samples into rows, sort these widest first, cut them by the budget, shuffle batches.
-
-        Raises:
-            InputError: a sample is longer than `max_length`.
+        Raises InputError: a sample is longer than `max_length`.
         """
         # Truncating here would lose tokens that no count shows: overflow is decided before.
         check_longest("packed", int(window.lengths.max(initial=0)), self.max_length)
@@ -149,9 +147,7 @@ class Packed(PacksDocuments):
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches by best fit on a histogram; None where rows depend on more than that.
-
-        Raises:
-            InputError: a sample is longer than `max_length`.
+        Raises InputError: a sample is longer than `max_length`.
         """
         is_one_group = stats.count <= (self.read_ahead or stats.count)
         # From the histogram, no padding of single samples is counted.

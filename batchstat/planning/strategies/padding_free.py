@@ -9,7 +9,7 @@ from batchstat.lengths.arrays import offsets_from_sizes, round_up, sum_groups
 from batchstat.parameters import MAX_INT, described
 from batchstat.planning.algorithms.packing import next_fit
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.packs_documents import PacksDocuments
+from batchstat.planning.strategies.base import PacksDocuments
 
 
 @described(

@@ -45,11 +45,9 @@ class StrategySpec:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Return the strategy that a text names; a `StrategySpec` comes back as it is.
-
-        Raises:
-            OptionError: an unknown name or parameter (with the nearest known one), a value of the
-                wrong type, a parameter given twice, or one of packing without packing.
+        """Return the strategy that a text names; a `StrategySpec` comes back as it is. Raises
+        OptionError: an unknown name or parameter (with the nearest known one), a value of the wrong
+        type, a parameter given twice, or one of packing without packing.
         """
         if isinstance(text, cls):
             return text
@@ -67,10 +65,8 @@ class StrategySpec:
     @classmethod
     def of(cls, name: str, **given: Any) -> Self:
         """Return a strategy by its name in the registry and the values of its parameters:
-        `of("static", batch_size=8)` is `static:batch_size=8`.
-
-        Raises:
-            OptionError: a parameter of packing without packing.
+        `of("static", batch_size=8)` is `static:batch_size=8`. Raises OptionError: a parameter of
+        packing without packing.
         """
         text = name
         for key, value in given.items():
@@ -126,10 +122,8 @@ class StrategySpec:
 
         A parameter that is not set is taken from `settings` if it has one of that name and it is
         not one of the strategy's `own_parameters`; else the strategy's default applies. A
-        strategy's usual batch size applies unless `settings` say that one was given.
-
-        Raises:
-            OptionError: a value out of range, or a missing one.
+        strategy's usual batch size applies unless `settings` say that one was given. Raises
+        OptionError: a value out of range, or a missing one.
         """
         names = [each.name for each in fields(self.kind)]
         own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size
@@ -158,10 +152,7 @@ class StrategySpec:
 
     def checked(self, settings: Settings) -> Strategy:
         """Return the strategy before any corpus is read, to report its mistakes early; settings
-        that a corpus would decide are those of a sample of one token.
-
-        Raises:
-            OptionError: it is wrong whatever corpus is batched.
+        that a corpus would decide are those of a sample of one token. Raises OptionError.
         """
         return self.strategy(vars(settings.resolve(longest=1, stated_max=None)))
 

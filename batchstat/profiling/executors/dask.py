@@ -13,8 +13,14 @@ from typing import Any
 
 from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError, OptionError, install_extra
-from batchstat.profiling.executors.versions import different_versions, versions
-from batchstat.profiling.tasks import CountingExecutor, CountTask, SplitResult, Submit
+from batchstat.profiling.tasks import (
+    CountingExecutor,
+    CountTask,
+    SplitResult,
+    Submit,
+    different_versions,
+    versions,
+)
 from batchstat.profiling.worker import count_split
 from batchstat.storage.shown import full_address, one_line
 
@@ -89,8 +95,7 @@ def _submitting(client: Any, task: CountTask, lost: InputError) -> Iterator[Subm
     try:
         yield submit
     finally:
-        # After an interrupt, the user should not have to wait for submitted splits; and a scheduler
-        # that is lost raises here, too.
+        # After an interrupt, nobody waits for submitted splits; a lost scheduler raises here, too.
         with suppress(Exception):
             executor.shutdown(wait=False)
 

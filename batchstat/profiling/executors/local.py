@@ -6,13 +6,12 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from batchstat.corpus.files.splits import Split
 from batchstat.errors import InputError
@@ -83,11 +82,8 @@ def _task_in(file: Path) -> CountTask:
 
 @contextmanager
 def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
-    """Start processes that count with so many threads each, and end them afterwards.
-
-    Raises:
-        InputError: the user's script has no main guard.
-        BrokenExecutor: a process has died.
+    """Start processes that count with so many threads each, and end them afterwards. Raises
+    InputError: the user's script has no main guard; BrokenExecutor: a process has died.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -107,22 +103,18 @@ def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
         with _closing(pool):
             yield pool
     except BrokenExecutor:
-        if _NO_GUARD in _exit_codes(spawning.started):
+        # The exit code of each process of the broken pool; None for one that runs on.
+        until = time.monotonic() + 2
+        while (codes := [each.exitcode for each in spawning.started]).count(None):
+            if time.monotonic() > until:
+                break
+            time.sleep(0.01)
+        if _NO_GUARD in codes:
             raise InputError(
                 "processes run a script again from its beginning",
                 'put what it does under if __name__ == "__main__":, or use executor="threads"',
             ) from None
         raise
-
-
-def _exit_codes(processes: Sequence[Any]) -> list[int | None]:
-    """Return the exit code of each process of a broken pool; None for one that runs on."""
-    until = time.monotonic() + 2
-    while (codes := [each.exitcode for each in processes]).count(None):
-        if time.monotonic() > until:
-            break
-        time.sleep(0.01)
-    return codes
 
 
 _NO_GUARD = 94  # exit code without a main guard: that of no signal and no other error

@@ -40,11 +40,9 @@ def balance_report(
     epochs: int,
     device: Device | None,
 ) -> BalanceReport:
-    """Compare class-balancing samplers side by side on the same corpus: `batchstat balance`.
-
-    Raises:
-        OptionError: a setting, sampler or parameter that is wrong by itself.
-        InputError: no labels, classes that cannot be drawn as requested, or no samples left.
+    """Compare class-balancing samplers side by side on the same corpus: `batchstat balance`. Raises
+    OptionError: a setting, sampler or parameter that is wrong by itself; InputError: no labels,
+    classes that cannot be drawn as requested, or no samples left.
     """
     if not samplers:
         raise OptionError("no sampler", "name at least one")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.calibration.calibration import PER_SECOND
-from batchstat.calibration.costs import BatchCost
+from batchstat.calibration.cost_model import BatchCost
 from batchstat.documents.buckets import BucketTime
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes
@@ -89,8 +89,7 @@ class BatchTime:
         Exact, by dynamic programming over the n distinct lengths: the best b buckets of the
         shortest j lengths are the best b − 1 buckets of the shortest i, for some i < j, and a last
         bucket of the lengths between. Every i is tried, since a short batch makes the time of a
-        bucket jump. With more than 4,096 distinct lengths, only that many are tried as edges,
-        spread evenly.
+        bucket jump. Of more than 4,096 distinct lengths, so many are tried, spread evenly.
         """
         edges, counts, n_tried = lengths.values, lengths.counts, max(_MOST_CANDIDATES, most)
         if len(edges) > n_tried:
@@ -133,9 +132,7 @@ def _trace_edges(edges: Ints, last_starts: Ints, buckets: int) -> tuple[int, ...
 
 def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTime:
     """Return the time of batches on a calibrated device, as the cost that bucket edges minimise.
-
-    Raises:
-        InputError: the calibration has no times, noisy ones, or none that depends on the batch.
+    Raises InputError: the calibration has no times, noisy ones, or none that depends on the batch.
     """
     calibration = device.calibration
     if device.is_noisy:

@@ -53,12 +53,9 @@ def search_buckets(
     epochs: int,
 ) -> BucketReport:
     """Find the bucket edges with the least padding, or another cost, and beside them the edges of
-    every other rule: `batchstat buckets`.
-
-    Raises:
-        OptionError: a setting that is wrong by itself.
-        InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`,
-            or the settings leave no batch.
+    every other rule: `batchstat buckets`. Raises OptionError: a setting that is wrong by itself;
+    InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`, or the
+    settings leave no batch.
     """
     basis = inputs.resolve(settings)
     after_overflow = inputs.stats.cut(basis.max_length, basis.overflow)
@@ -114,11 +111,8 @@ def search_buckets(
 def decide_cost(cost: str | None, model: object, calibration: object) -> str:
     """Check --cost, --model and --calibration together, and return the cost that edges minimise:
     the one requested, else `model` with a model, `time` with a calibration, and `linear` (padding)
-    without both.
-
-    Raises:
-        OptionError: an unknown cost, a cost without the option that it needs or with one that it
-            does not use, or a model and a calibration together.
+    without both. Raises OptionError: an unknown cost, a cost without the option that it needs or
+    with one that it does not use, or a model and a calibration together.
     """
     if cost is not None and not isinstance(cost, str):
         raise OptionError(f"cost={short(cost)}", f"must be one of {', '.join(COSTS)}")

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from batchstat.calibration.cost_model import CostModel
-from batchstat.calibration.costs import BatchCost
+from batchstat.calibration.cost_model import BatchCost, CostModel
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.parameters import MAX_INT, MOST_SEED, whole_number
@@ -23,8 +22,13 @@ from batchstat.planning.windows import plan_windows
 from batchstat.recording.given_batches import NamedBatches
 from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, find_changes
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
-from batchstat.simulation.compare.named_rows import NamedRows, Row, requests_of
-from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
+from batchstat.simulation.compare.named_rows import (
+    ChangesOfName,
+    NamedRows,
+    Row,
+    TrainerChange,
+    requests_of,
+)
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
@@ -37,9 +41,8 @@ _MOST_SAMPLES = 20_000  # samples that are planned for them; the default `read_a
 
 def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     """Return the first batches of a strategy's plan, up to 64 in whole units; where each rank plans
-    its own samples, those of the first rank.
-
-    A strategy that sorts more than 20,000 samples together is given only the first of them.
+    its own samples, those of the first rank. A strategy that sorts more than 20,000 samples
+    together is given only the first of them.
     """
     strategy, settings = request.strategy, request.settings
     window_size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
@@ -89,11 +92,8 @@ def simulate_candidates(
     subsample: float | None = None,
     with_batches: bool = False,
 ) -> Candidates:
-    """Simulate the current setup and what could replace it.
-
-    Raises:
-        OptionError: a strategy that is wrong by itself.
-        InputError: no row has a batch, or the current setup has none.
+    """Simulate the current setup and what could replace it. Raises OptionError: a strategy that is
+    wrong by itself; InputError: no row has a batch, or the current setup has none.
     """
     check_seeds(settings, seeds)
     named_rows = NamedRows(inputs, settings, strategies, current)
@@ -237,10 +237,8 @@ def default_strategies(
 ) -> tuple[StrategySpec, ...]:
     """Return the strategies that are compared unless the user names some: `DEFAULT_STRATEGIES`, and
     among them, before token-budget, those that other arguments of the user's own trainer make; and
-    `regrouped` where a step has several batches. That of the current setup is left out.
-
-    Raises:
-        OptionError: a current setup that is wrong by itself.
+    `regrouped` where a step has several batches. That of the current setup is left out. Raises
+    OptionError: a current setup that is wrong by itself.
     """
     batch_size, current_default, packs_today = settings.batch_size, "", False
     # Only the parameters of strategies are read from it, which no length decides: 1 stands for any.

@@ -1,5 +1,6 @@
 """Batching strategies side by side on the same epoch."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -7,6 +8,8 @@ import numpy as np
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.comparison import Bounds, SortedEpoch
+from batchstat.documents.grouping import Sweep, SweepPoint
+from batchstat.errors import NoBatchError
 from batchstat.lengths.arrays import offsets_from_sizes
 from batchstat.lengths.exact import widen
 from batchstat.lengths.stats import LengthStats
@@ -16,18 +19,20 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.registry import OWN_STRATEGIES
-from batchstat.planning.strategies.spec import StrategySpec
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.candidates import Candidates, can_regroup
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row, request_of
-from batchstat.simulation.compare.sweep import sweep
 from batchstat.simulation.device import Device
 from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import simulation_warnings
+
+_MOST_WINDOWS = 20_000  # the sweep skips a `read_ahead` that would make more windows than this
+_MOST_SORTED = 10**7  # and one above this, except the whole epoch, which uses the histogram
 
 
 def min_packed_rows(stats: LengthStats, capacity: int) -> int:
@@ -91,7 +96,7 @@ def comparison_of(
         changes=changes,
         # Of the samples that the row has: some frameworks keep a remainder that others drop.
         bounds=_bounds(best.request.strategy, epochs.of(best.request.settings), basis),
-        sweep=sweep(best.request, basis, epochs.of),
+        sweep=_sweep(best.request, basis, epochs.of),
         warnings=(
             *candidates.empty,
             *simulation_warnings(candidates.rows, shares.epoch, basis, inputs.stats, device),
@@ -110,11 +115,8 @@ def simulate(
     device: Device | None = None,
     model: CostModel | None = None,
 ) -> Simulation:
-    """Simulate one strategy on the lengths of a profile.
-
-    Raises:
-        OptionError: a strategy or parameter that is wrong by itself.
-        InputError: the settings leave no samples.
+    """Simulate one strategy on the lengths of a profile. Raises OptionError: a strategy or
+    parameter that is wrong by itself; InputError: the settings leave no samples.
     """
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
     request = request_of(inputs, settings, row)
@@ -126,8 +128,8 @@ def simulate(
 
 def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bounds:
     """Return what a reader holds the best row against: the fewest batches and packed rows that are
-    possible, and the padding if the whole epoch is sorted by length and cut by the row's own batch
-    size or budget.
+    possible, and the padding of the whole epoch sorted by length and cut by its batch size or
+    budget.
     """
     epoch = shares.epoch
     # Where ranks plan their own shares, all that they draw is sorted together.
@@ -147,3 +149,37 @@ def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bou
         packed_rows=min_packed_rows(epoch.stats, basis.max_length),
         sorted=SortedEpoch(name, counts.batches, counts.padding_tokens, counts.total_tokens),
     )
+
+
+def _sweep(
+    best: RowRequest, basis: ResolvedSettings, shares_of: Callable[[ResolvedSettings], EpochShares]
+) -> Sweep | None:
+    """Return the padding with increasing `read_ahead`: of the best row if it sorts and does not
+    pack, else of `token-budget`. None if no `read_ahead` leaves a batch.
+    """
+    can_sweep = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
+    request = best if can_sweep else StrategySpec.of("token-budget").request(basis)
+    shares, points = shares_of(request.settings), []
+    n, current = shares.epoch.count, request.strategy.looks_ahead
+    round_sizes = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    # A smaller one makes too many windows; a larger one, unless it is in use today, too large ones.
+    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, current or 0)
+    # The whole epoch is always tried: it is planned on the histogram, however large.
+    always = {n, min(current or n, n)}
+    tried = always | {size for size in round_sizes if size < n and least <= size <= most}
+    for read_ahead in sorted(tried):
+        strategy = replace(request.strategy, read_ahead=read_ahead)  # type: ignore[call-arg]
+        try:
+            counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
+        except NoBatchError:  # other windows may leave one
+            continue
+        points.append(
+            SweepPoint(
+                read_ahead=read_ahead,
+                batches=counts.batches,
+                padding_tokens=counts.padding_tokens,
+                total_tokens=counts.total_tokens,
+                grouping=counts.grouping,
+            )
+        )
+    return Sweep(spec=request.spec, points=tuple(points)) if points else None

@@ -16,10 +16,10 @@ import numpy as np
 from batchstat.documents.spreads import Interval, SampleFacts
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints
-from batchstat.planning.order import BLOCK_SIZE
 from batchstat.planning.rng import estimate_rng
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.shares import BLOCK_SIZE
 from batchstat.words import short
 
 GROUPS = 10

@@ -88,8 +88,7 @@ def nearby(comparison: Comparison) -> Nearby:
 
     It takes a few seconds. Of a large corpus only the nearest rows are simulated, and where there
     is no time for these either, on a part of the corpus. Which rows have time follows from the
-    corpus and the settings, never from a clock, so that the same comparison has the same rows on
-    every machine.
+    corpus and the settings, not from a clock: the same rows on every machine.
     """
     # In file order the blocks of a subsample depend on the sizes, and so would the numbers.
     if comparison.subsample is not None and comparison.basis.order == "file":

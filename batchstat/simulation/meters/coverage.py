@@ -1,4 +1,4 @@
-"""Sample coverage: which samples each rank computes, and how often.
+"""Sample coverage: which samples each rank computes, how often, and how classes mix in batches.
 
 A unit is the batches that reach one rank together. In a turn, each rank gets a unit.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.documents.grouping import Mixing
+from batchstat.documents.grouping import ClassesPerBatch, Mixing
 from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.lengths.stats import distinct
@@ -16,7 +16,6 @@ from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.classes import Classes
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.shares import EpochShares
-from batchstat.simulation.meters.mixing import class_mixing
 
 
 class DistinctCounts(NamedTuple):
@@ -67,10 +66,9 @@ class Coverage:
 
     @property
     def accuracy_bound(self) -> float:
-        """How far an accuracy over all computed samples may be from that over the corpus.
-
-        It is the total variation distance of the two weightings. It is reached if all samples that
-        are computed more often than others are right, and all others wrong, or the reverse.
+        """How far an accuracy over all computed samples may be from that over the corpus. It is the
+        total variation distance of the two weightings. It is reached if all samples that are
+        computed more often than others are right, and all others wrong, or the reverse.
         """
         computed = sum(times * samples for times, samples in self.times)
         return sum(
@@ -246,3 +244,48 @@ def _rank_records_by_class(
     table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)
     samples_by_class = map(tuple, table[:, 1:].tolist())
     return tuple(map(RankSamples, samples.tolist(), batches.tolist(), samples_by_class))
+
+
+def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
+    """Measure how well batches mix the classes, by the batch, ascending, and the class of each of
+    (n,) entries. Those without a class (−1) do not count.
+
+    Let p be the probability that two random samples of one batch have the same class, and q that of
+    two random samples of the epoch. The homogeneity is (p − q) / (1 − q): 0 if batches are as mixed
+    as random ones, 1 if each has one class. This is Fleiss's kappa (1971) with batches as subjects.
+    """
+    batch, code = batch[code >= 0], code[code >= 0]
+    # The table of batches × classes, row after row: its cells that are not 0, and their counts.
+    # With more cells per entry than 8, that takes longer than sorting.
+    if batches * classes <= 8 * len(batch):
+        table = np.bincount(batch * classes + code, minlength=batches * classes)
+        cells = np.flatnonzero(table)
+        counts = table[cells]
+    else:
+        cells, counts = np.unique(batch * classes + code, return_counts=True)
+    classes_in_batch = np.bincount(cells // classes, minlength=batches)
+    samples = np.bincount(batch, minlength=batches)
+    squares = np.bincount(cells // classes, weights=counts * counts, minlength=batches)
+    has_pairs = samples > 1
+    # Of each batch with two samples or more, its samples × the probability that two of them have
+    # the same class: among n samples, the sum of count × (count − 1) over its classes / (n − 1).
+    same_class = (squares[has_pairs] - samples[has_pairs]) / (samples[has_pairs] - 1)
+    # (n_classes,) samples of each class in the epoch, and of all classes.
+    class_samples = np.bincount(code, minlength=classes).astype(np.float64)
+    n = class_samples.sum()
+    q = (class_samples * (class_samples - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0
+    homogeneity = None
+    # With one class alone (q is 1), or no two samples in any batch, nothing is mixed.
+    if has_pairs.any() and q < 1:
+        p = same_class.sum() / samples[has_pairs].sum()
+        homogeneity = float((p - q) / (1 - q))
+    return Mixing(
+        ClassesPerBatch(
+            batches=batches,
+            sum=int(classes_in_batch.sum()),
+            min=int(classes_in_batch.min()),
+            max=int(classes_in_batch.max()),
+        ),
+        single_class_batches=int(np.count_nonzero(classes_in_batch == 1)),
+        homogeneity=homogeneity,
+    )

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.calibration.cost_model import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import add_exactly, product, total
-from batchstat.lengths.lost import NOTHING, Lost
+from batchstat.lengths.max_length import NOTHING, Lost
 from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.shares import Epoch

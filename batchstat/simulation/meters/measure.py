@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.calibration.cost_model import TOTAL_TOKENS, BatchCost
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import RankRound, distribute, remakes_last, tabulate_shares
 from batchstat.planning.regrouping import regrouped_rounds
 from batchstat.planning.rng import window_rng
+from batchstat.planning.samples import check_room
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.meters.coverage import trace_samples

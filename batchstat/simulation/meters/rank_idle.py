@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
-from batchstat.documents.ranks import WorstStep
+from batchstat.calibration.cost_model import TOTAL_TOKENS, BatchCost
+from batchstat.documents.strategy import WorstStep
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import add_exactly, total
 from batchstat.planning.batch_table import BatchTable

@@ -19,9 +19,8 @@ SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
 def train(corpus: Path) -> str:
-    """Train a byte-level BPE on a text file, and return its tokenizer.json.
-
-    It splits texts by the pattern of gpt2. Its alphabet has every byte, so it has no unknown token.
+    """Train a byte-level BPE on a text file, and return its tokenizer.json. It splits texts by the
+    pattern of gpt2. Its alphabet has every byte, so it has no unknown token.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -65,8 +65,7 @@ def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
         return None
     [(position, loop)] = loops
     before, after = tree.body[:position], tree.body[position + 1 :]
-    # A loop with a condition or an `else`, or one that calls itself, does not have one pass for
-    # each message.
+    # A loop with a condition, an `else` or recursion does not have one pass for each message.
     has_pass_per_message = not (loop.else_ or loop.test is not None or loop.recursive)
     ignores_later = all(map(_ignores_later, (*before, loop.target, *loop.body)))
     return loop if has_pass_per_message and ignores_later and all(map(_is_prompt, after)) else None

@@ -91,8 +91,7 @@ def shared_ids(
     is_same = is_all_shared & (prompt_sizes == text_sizes)
     is_uncertain = np.zeros(len(shared), dtype=bool)
     if around.after:
-        # (n,) the id with which the longer side goes on after all of the shorter one; -1 in samples
-        # where neither does.
+        # (n,) the id with which the longer side goes on after all of the shorter; -1 for none.
         next_ids = np.full(len(shared), -1, dtype=np.int64)
         prompt_goes_on = is_all_shared & (prompt_sizes > text_sizes)
         next_ids[prompt_goes_on] = prompt_ids[(prompt_offsets[:-1] + shared)[prompt_goes_on]]

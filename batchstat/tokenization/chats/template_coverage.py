@@ -28,10 +28,9 @@ class TemplateCoverage:
         self._missing_by_kind: dict[Hashable, frozenset[str]] = {}
 
     def left_out(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
-        """Return the names of what the template leaves out of a chat.
-
-        Names are `tool_messages`, `user_messages` and so on by role, `reasoning`, `tool_calls`,
-        `function_call` and `tools`. Nothing is returned if the template raises on made-up words.
+        """Return the names of what the template leaves out of a chat. Names are `tool_messages`,
+        `user_messages` and so on by role, `reasoning`, `tool_calls`, `function_call` and `tools`.
+        Nothing is returned if the template raises on made-up words.
         """
         # The kind of this chat: everything that may change which fields the template renders.
         roles = tuple(message["role"] for message in messages)

@@ -13,7 +13,6 @@ import tokenizers
 from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_arrow
-from batchstat.tokenization.counting.panics import panics_as_errors
 
 _SHARES = ((8 << 20, 100), (1 << 30, 200))
 """One byte in 100 is checked of blocks in the first 8 MB of a file, one in 200 up to 1 GB."""
@@ -59,9 +58,8 @@ _PLACE: ContextVar[tuple[int, int]] = ContextVar("_PLACE", default=(0, 0))
 
 @contextmanager
 def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
-    """Set the place in their file of the texts that this thread counts in the `with` block.
-
-    It decides which of them `CountCheck` checks; an inner block counts from the place of the outer
+    """Set the place in their file of the texts that this thread counts in the `with` block. It
+    decides which of them `CountCheck` checks; an inner block counts from the place of the outer
     one. In a context variable, as some texts come through transformers, which passes no arguments.
     """
     outer_byte, outer_records = _PLACE.get()
@@ -74,10 +72,9 @@ def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class CountCheck:
-    """Checks the counts of one way of counting; may be called from several threads.
-
-    Which texts are checked depends only on the bytes of their block and its place in its file, not
-    on time or threads: a difference that one run finds is found by every run.
+    """Checks the counts of one way of counting; may be called from several threads. Which texts are
+    checked depends only on the bytes of their block and its place in its file, not on time or
+    threads: a difference that one run finds is found by every run.
     """
 
     backend: tokenizers.Tokenizer
@@ -157,3 +154,15 @@ def text_buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
     if data is None:  # Arrow has no buffer where all texts are empty: all begin at 0
         return starts, pa.py_buffer(b"")
     return starts - starts[0], data.slice(starts[0], starts[-1] - starts[0])
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn a panic in Rust, a BaseException that `except Exception` misses, into a RuntimeError."""
+    try:
+        yield
+    except BaseException as error:
+        # A panic is recognized by its name: pyo3 has no module to import the class from.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(f"the tokenizers library panics: {error}") from None

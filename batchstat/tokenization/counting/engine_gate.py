@@ -27,9 +27,7 @@ from typing import Any
 
 import tokenizers
 
-from batchstat.tokenization.counting.safe_cuts import definition_of_part, overlaps
-from batchstat.tokenization.counting.separable import Definition
-from batchstat.tokenization.counting.split_patterns import (
+from batchstat.tokenization.counting.safe_cuts import (
     BLOOM,
     CL100K,
     DEEPSEEK3,
@@ -37,7 +35,10 @@ from batchstat.tokenization.counting.split_patterns import (
     QWEN2,
     QWEN35,
     TEKKEN,
+    definition_of_part,
+    overlaps,
 )
+from batchstat.tokenization.counting.separable import Definition
 
 _PATTERNS = ((CL100K,), (QWEN2,), (QWEN35,), (O200K,), (TEKKEN,), DEEPSEEK3, (BLOOM,))
 _BYTES_IN_NO_TEXT = (0xC0, 0xC1, *range(0xF5, 0x100))
@@ -139,8 +140,7 @@ def _keeps_matches(step: Definition) -> bool:
         return False
     if step["behavior"] == "Isolated":
         return not step["invert"]
-    # Some definitions remove what lies between matches. With this pattern that is nothing, because
-    # every character is in a match.
+    # Some definitions remove what lies between matches: here nothing, as each character is in one.
     removes_between = step["behavior"] == "Removed" and step["invert"]
     return bool(removes_between and step["pattern"] == {"Regex": CL100K})
 

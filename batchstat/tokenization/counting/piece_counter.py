@@ -98,8 +98,7 @@ class PieceCounter(Shortcut):
         # cut, right[i] of those that allow it after one.
         left = np.frombuffer(octets.translate(self._cuts.left), dtype=np.uint8)
         right = np.frombuffer(octets.translate(self._cuts.right), dtype=np.uint8)
-        # is_cut[i]: whether there is a cut between bytes i - 1 and i, which a kind must allow on
-        # its two sides.
+        # is_cut[i]: whether a cut lies between bytes i - 1 and i: a kind must allow both its sides.
         is_cut = np.zeros(len(octets) + 1, dtype=bool)
         np.not_equal(left[:-1] & right[1:], 0, out=is_cut[1:-1])
         # Pieces also end where texts end, and at both ends of the data, which may be a sample.

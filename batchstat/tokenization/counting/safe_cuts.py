@@ -53,7 +53,41 @@ from batchstat.tokenization.counting.separable import (
     keeps_line_ends,
     valid_before_space,
 )
-from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
+
+# Published patterns by which byte-level BPE splits texts into words, as in tokenizer.json.
+_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
+_SPACES = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+_SIGNS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + _SPACES
+_LOWER_END = _BEFORE_LETTERS + r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+_UPPER_START = _BEFORE_LETTERS + r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+_SIGNS_AND_SLASHES = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _SPACES
+
+CL100K = f"{_CONTRACTIONS}|{_BEFORE_LETTERS}" + r"\p{L}+|\p{N}{1,3}" + _SIGNS
+"""GPT-4, Llama 3, GLM-4, OLMo 2, Phi-4."""
+QWEN2 = f"{_CONTRACTIONS}|{_BEFORE_LETTERS}" + r"\p{L}+|\p{N}" + _SIGNS  # qwen2, Qwen2.5, Qwen3
+QWEN35 = (
+    f"{_CONTRACTIONS}|{_BEFORE_LETTERS}"
+    + r"[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+    + _SPACES
+)
+"""Qwen3.5."""
+O200K = (
+    f"{_LOWER_END}{_CONTRACTIONS}?|{_UPPER_START}{_CONTRACTIONS}?"
+    + r"|\p{N}{1,3}"
+    + _SIGNS_AND_SLASHES
+)
+"""GPT-4o, gpt-oss, Llama 4."""
+TEKKEN = f"{_LOWER_END}|{_UPPER_START}" + r"|\p{N}" + _SIGNS_AND_SLASHES  # mistral Nemo and later
+DEEPSEEK3 = (
+    r"\p{N}{1,3}",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
+    r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*" + _SPACES,
+)
+"""DeepSeek V3 and R1, one after the other."""
+BLOOM = " ?[^(\\s|[.,!?…。，、।۔،])]+"  # BLOOM
+
 
 _WORD = (string.ascii_letters + string.digits).encode()
 _LINE_ENDS = b"\t\n\r"
@@ -64,10 +98,9 @@ _ANY = bytes(range(256))
 
 @dataclass(frozen=True)
 class Cuts:
-    """Between which bytes the texts of one tokenizer may be cut.
-
-    Each kind of cut has a bit. A text may be cut between bytes a and b if `left[a] & right[b]` is
-    not 0: if a kind allows a on its left and b on its right.
+    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit. A text
+    may be cut between bytes a and b if `left[a] & right[b]` is not 0: if a kind allows a on its
+    left and b on its right.
     """
 
     left: bytes
@@ -145,9 +178,8 @@ def _never_inside(tokens: Iterable[str], after: bytes) -> bytes:
 
 def _allow_cuts(added: Iterable[tokenizers.AddedToken]) -> bool:
     """Return whether a cut divides no added token, and hides from none what comes after it."""
-    # Tokens of nothing but spaces are accepted, because a run of spaces is not cut with them. So
-    # are tokens that take the whitespace before them: it begins with the space before which a cut
-    # may be.
+    # Tokens of spaces alone are accepted, as a run of spaces is not cut with them; so are those
+    # that take the whitespace before them: it begins with the space before which a cut may be.
     return not any(
         # These two depend on what comes after the token.
         token.rstrip
@@ -187,8 +219,7 @@ def _is_metaspace(splitter: Definition) -> bool:
         len(parts) == 1
         and parts[0].get("type") == "Metaspace"
         and parts[0]["replacement"] == "\u2581"
-        # A mark is added before every text or before none. With `first`, it would depend on where
-        # a piece is in its text.
+        # A mark comes before every text or none: with `first`, that depends on where a piece is.
         and parts[0]["prepend_scheme"] in ("always", "never")
         and parts[0]["split"]
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
-from batchstat.tokenization.counting.panics import panics_as_errors
+from batchstat.tokenization.counting.count_check import panics_as_errors
 from batchstat.tokenization.loading.hub import import_quietly
 from batchstat.tokenization.loading.state_digest import definition_of, parts_of_definition
 from batchstat.tokenization.tokenizer import ChatFacts, Tokenizer
@@ -45,7 +45,6 @@ class Known:
 @dataclass
 class Transformers:
     """The transformers tokenizer that a backend belongs to, made when it is first asked for.
-
     Another process gets it as it was made, or else what makes it.
     """
 

@@ -1,6 +1,7 @@
 """Messages for tokenizers that cannot be loaded, and the check of their `model_max_length`."""
 
 import math
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,9 @@ def stated_maximum(value: object, what: str) -> int | None:
 
 
 def check_complete(name: str, tokenizer: Any) -> None:
-    """Raise InputError if a transformers tokenizer has no vocabulary.
-
-    From a folder that lacks the files of the tokenizer's class, transformers makes, without an
-    error, a tokenizer that knows only special tokens: it would count nothing, or unknown tokens.
+    """Raise InputError if a transformers tokenizer has no vocabulary. From a folder that lacks the
+    files of the tokenizer's class, transformers makes, without an error, a tokenizer that knows
+    only special tokens: it would count nothing, or unknown tokens.
     """
     added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
     excluded = added.union(map(str, tokenizer.all_special_tokens))
@@ -73,21 +73,14 @@ def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
         packages = _missing(_SENTENCEPIECE)
         if packages and any(word in reason for word in ("sentencepiece", "tiktoken", "protobuf")):
             remedy = f"if it is a SentencePiece model, pip install {' '.join(packages)}"
-    # A folder of that name deeper below the working folder may be what the user means.
+    # A folder of that name up to two levels below the working folder may be what the user means.
     if not Path(name).is_dir():
-        folder = _folder_below(name)
-        if folder is not None:
-            remedy = f"pass --tokenizer {folder.as_posix()}, a folder of that name"
+        with suppress(OSError):
+            paths = (path for stars in ("*", "*/*") for path in Path().glob(f"{stars}/{name}"))
+            folder = next((path for path in paths if (path / "tokenizer.json").is_file()), None)
+            if folder is not None:
+                remedy = f"pass --tokenizer {folder.as_posix()}, a folder of that name"
     return _refusal(name, reason, remedy)
-
-
-def _folder_below(name: str) -> Path | None:
-    """Return a folder of this name, at most two levels below the working folder."""
-    try:
-        paths = (path for stars in ("*", "*/*") for path in Path().glob(f"{stars}/{name}"))
-        return next((path for path in paths if (path / "tokenizer.json").is_file()), None)
-    except OSError:
-        return None
 
 
 def one_line(error: Exception) -> str:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from batchstat.storage.installed import installed_versions
+from batchstat.storage.machine import installed_versions
 from batchstat.tokenization.encoder import Encoder, TextEncoder
 from batchstat.tokenization.loading.state_digest import state_digest
 from batchstat.tokenization.tokenizer import Tokenizer
@@ -28,8 +28,7 @@ def from_callable(
     name: str, tokenizer: Any, max_length: int | None, definition: str | None = None
 ) -> Tokenizer:
     """Wrap a transformers tokenizer that counts by being called."""
-    # The definition is made before the first call: a tokenizer may store in its attributes what it
-    # was called with.
+    # Made before the first call: a tokenizer may store in its attributes what it was called with.
     known_definition = definition or _definition(tokenizer)
 
     # `texts` is one list of texts; or two lists, the first and the second texts of pairs.

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from batchstat._version import __version__
 from batchstat.storage.addresses import write_whole
-from batchstat.storage.installed import installed_versions
-from batchstat.storage.machine import cache_folder
+from batchstat.storage.machine import cache_folder, installed_versions
 from batchstat.tokenization.loading.backend import Known
 from batchstat.tokenization.tokenizer import ChatFacts
 

@@ -25,10 +25,9 @@ class _OpaqueError(Exception):
 
 
 def state_digest(thing: object, folders: Collection[str] = ()) -> str:
-    """Return the SHA-256, in hexadecimal, of everything that an object holds.
-
-    If something in it does not expose its state, such as an object of a C extension that cannot be
-    pickled, the digest is random, and equals no other.
+    """Return the SHA-256, in hexadecimal, of everything that an object holds. If something in it
+    does not expose its state, such as an object of a C extension that cannot be pickled, the digest
+    is random, and equals no other.
     """
     # The longest come first: if a text begins with two folders, the inner one is left out.
     walk = _Walk(tuple(sorted(folders, key=len, reverse=True)))
@@ -56,10 +55,8 @@ def parts_of_definition(full: str) -> tuple[str, bool]:
 
 
 class _Walk:
-    """Adds an object, and all objects that it refers to, to one digest.
-
-    Everything is added as bytes, after its kind and its size, so that no two states give the same
-    bytes.
+    """Adds an object, and all objects that it refers to, to one digest. Everything is added as
+    bytes, after its kind and its size, so that no two states give the same bytes.
     """
 
     def __init__(self, folders: tuple[str, ...]) -> None:
@@ -119,8 +116,7 @@ class _Walk:
     def _add_container(self, things: Any) -> None:
         """Add a built-in container with its items."""
         kind = type(things).__name__
-        # The order of a set differs between processes: its items are digested one by one, and
-        # sorted by their digests.
+        # The order of a set differs between processes: its items are sorted by their digests.
         if isinstance(things, set | frozenset):
             self._put(kind, b"".join(sorted(map(self._digest_of_item, things))))
             return
@@ -146,8 +142,7 @@ class _Walk:
     def _add_reduced(self, thing: Any) -> None:
         """Add any other object by what pickle would store, and attributes it may leave out."""
         self._add_name(type(thing))
-        # As in pickle, a function that is registered for the type comes before the object's own
-        # method; 4 is the protocol.
+        # As in pickle, a function that is registered for the type comes first; 4 is the protocol.
         reduce = copyreg.dispatch_table.get(type(thing))
         try:
             reduced = reduce(thing) if reduce else thing.__reduce_ex__(4)

@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.profiling.profile import Profile
 
 

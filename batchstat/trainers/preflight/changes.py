@@ -13,8 +13,7 @@ from batchstat.findings import Finding
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare.named_rows import ParsedRow, Row
-from batchstat.simulation.compare.trainer_change import TrainerChange
+from batchstat.simulation.compare.named_rows import ParsedRow, Row, TrainerChange
 
 if TYPE_CHECKING:
     from batchstat.trainers.base.samples import TrainedSamples

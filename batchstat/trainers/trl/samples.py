@@ -12,7 +12,7 @@ import numpy as np
 from batchstat.corpus.chat import SETTINGS_COLUMN
 from batchstat.corpus.options import Content
 from batchstat.errors import InputError
-from batchstat.lengths.lost import Lost
+from batchstat.lengths.max_length import Lost
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.samples import TrainedSamples, drop_untrained, keep_all, keep_some
 from batchstat.trainers.trl.keys import KEEP_END, SftConfig

@@ -26,8 +26,7 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.meters.coverage import Coverage
-from batchstat.simulation.meters.mixing import class_mixing
+from batchstat.simulation.meters.coverage import Coverage, class_mixing
 from conftest import SAMPLE_DATA, check_schema, needs
 from tables import in_pairs, in_turn
 

@@ -15,7 +15,7 @@ import batchstat
 from batchstat import BatchSampler, InputError, OptionError, RankSampler
 from batchstat.errors import BatchstatError
 from batchstat.parameters import MAX_INT
-from batchstat.planning import size_limits as room
+from batchstat.planning import samples as room
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.registry import STRATEGIES
 from conftest import packed

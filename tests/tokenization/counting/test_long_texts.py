@@ -3,8 +3,8 @@
 import pytest
 from tokenizers import AddedToken, Tokenizer, models
 
-from batchstat.tokenization.counting import long_texts
-from batchstat.tokenization.counting.long_texts import LongTexts
+from batchstat.tokenization.counting import engine_counter
+from batchstat.tokenization.counting.engine_counter import LongTexts
 from batchstat.tokenization.token_lengths import token_lengths
 from small_tokenizers import MARK, MARKED, crafted_texts, marked, texts_of_entries
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("no_text_is_few")
 
 @pytest.fixture(autouse=True)
 def _soon_long(monkeypatch):
-    monkeypatch.setattr(long_texts, "_PART", 20)
-    monkeypatch.setattr(long_texts, "_SEARCHED", 200)
+    monkeypatch.setattr(engine_counter, "_PART", 20)
+    monkeypatch.setattr(engine_counter, "_SEARCHED", 200)
 
 
 def tokens(tokenizer: Tokenizer, texts: list[str]) -> int:

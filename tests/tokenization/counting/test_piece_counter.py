@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from batchstat.tokenization.counting import piece_counter as piecewise
-from batchstat.tokenization.counting import post_processing
+from batchstat.tokenization.counting import shortcut
 from batchstat.tokenization.counting.count_check import CountCheck, MiscountError
 from batchstat.tokenization.counting.piece_counter import PieceCounter
 from batchstat.tokenization.counting.safe_cuts import find_cuts
@@ -177,7 +177,7 @@ def test_the_check_compares_what_users_get(monkeypatch, sides):
     """A wrong number of special tokens is found, for texts and for pairs."""
     monkeypatch.undo()
     monkeypatch.setattr(PieceCounter, "_pieces_repeat", lambda *_: True)
-    monkeypatch.setattr(post_processing, "_count_special", lambda *_: 7)
+    monkeypatch.setattr(shortcut, "_count_special", lambda *_: 7)
     tokenizer = byte_level(None)
     counter = PieceCounter(tokenizer, find_cuts(tokenizer))
     column = pa.array(["some words", "more"] * 20, pa.large_string())

@@ -9,8 +9,8 @@ from tokenizers import Tokenizer, processors
 from batchstat.tokenization.counting.count_check import CountCheck
 from batchstat.tokenization.counting.engine_counter import EngineCounter
 from batchstat.tokenization.counting.piece_counter import PieceCounter
-from batchstat.tokenization.counting.post_processing import find_special
 from batchstat.tokenization.counting.safe_cuts import find_cuts
+from batchstat.tokenization.counting.shortcut import find_special
 from batchstat.tokenization.token_positions import TokenLocator
 from small_tokenizers import FAMILIES, trained
 

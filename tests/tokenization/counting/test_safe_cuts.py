@@ -4,9 +4,8 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
 from batchstat.tokenization.counting.piece_counter import PieceCounter
-from batchstat.tokenization.counting.safe_cuts import Cuts, find_cuts
+from batchstat.tokenization.counting.safe_cuts import O200K, Cuts, find_cuts
 from batchstat.tokenization.counting.separable import VISIBLE, keeps_line_ends, valid_before_space
-from batchstat.tokenization.counting.split_patterns import O200K
 from piece_tokenizers import (
     CONTROLS,
     EVERY,
