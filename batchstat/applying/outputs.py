@@ -52,11 +52,16 @@ class Outputs:
             return
         args, kwargs = (_narrowed(each, self.expected.widths) for each in (args, kwargs))
         state, self._is_inside = RandomState(module), True
+        # Lightning gives a module that DDP wraps a `forward` for the next call alone.
+        own = [(each, each.__dict__.get("forward")) for each in module.modules()]
         try:
             with torch.no_grad():
                 self._cut = module(*args, **kwargs)
         finally:
             self._is_inside = False
+            for each, forward in own:
+                if forward is not None:
+                    each.forward = forward
             state.restore()
 
     def _compare(self, _module: Any, _args: Any, output: Any) -> None:
