@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import stat
 import sys
 import time
@@ -19,6 +20,7 @@ from batchstat.recording.recording import read_recording
 
 DRY_FOLDER = "dry-run"  # in the folder of the run
 OUTPUT_FILE, VERDICT_FILE = "output.txt", "verdict.json"
+_ENDING = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ class Checked:
     apart: float = 0.0  # the largest difference of a cut result, as a share
     outputs: int = 0  # batches whose outputs were compared
     seconds: float = 0.0  # that the dry run took; 0 where an earlier one was taken
-    code: int = 0  # minus the number of the signal that ended the dry run, for Ctrl-C
+    code: int = 0  # how the dry run ended that a signal was to end, as by Ctrl-C; 0 for no signal
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -71,9 +73,12 @@ def check_command(
     sys.stderr.write(f"batchstat: first a dry run that checks what is cut; it prints into {file}\n")
     began = time.monotonic()
     with (folder / OUTPUT_FILE).open("wb") as output:
-        code = run_command(words, orders, output=output)
+        code = run_command(words, orders, output=output, signals=(signals := []))
     seconds = time.monotonic() - began
-    if code < 0 or code == 130:
+    # A launcher ends with a code of its own.
+    ending = [number for number in signals if signal.Signals(number).name in _ENDING]
+    if ending or code < 0 or code == 130:
+        code = code or -ending[0]
         return Checked(why_not="the dry run was interrupted", seconds=seconds, code=code)
     ranks = []
     for path in sorted(folder.glob(RANK_FILE.replace("%05d", "*"))):
