@@ -102,10 +102,13 @@ def test_a_trainer_trains_as_without(train, kind):
 
 
 @pytest.mark.slow
-def test_a_trainer_of_two_ranks(train):
-    plain, applied, facts = train("three-epochs", ranks=2)
+@pytest.mark.parametrize("kind", ["three-epochs", "lightning"])
+def test_a_trainer_of_two_ranks(train, kind):
+    if kind in LIBRARIES:
+        needs(LIBRARIES[kind])
+    plain, applied, facts = train(kind, ranks=2)
     assert facts["why_not"] == ""
-    assert 0 < facts["cut_batches"]
+    assert facts["cut_batches"] > 0
     assert len(applied) == 2
     check_equal(plain, applied)
 
@@ -117,6 +120,6 @@ def test_a_trainer_that_resumes_in_the_middle_of_an_epoch(tmp_path, warm, train)
     subprocess.run(first, env=environment(**GIVEN), check=True, stdin=subprocess.DEVNULL)
     plain, applied, facts = train("saved", str(tmp_path / "before" / "out" / "checkpoint-4"))
     assert facts["why_not"] == ""
-    assert 0 < facts["cut_batches"]
+    assert facts["cut_batches"] > 0
     assert facts["batches"] == 16  # of those that are left, two to a step
     check_equal(plain, applied)

@@ -1,4 +1,4 @@
-"""Trainers that train a tiny model on rows that are padded to one width, where its data set is made.
+"""Trainers that train a tiny model on rows that its data set holds padded to one width.
 
 `python trainers.py FOLDER TRAINER [CHECKPOINT]` trains one of them. It leaves in the folder the
 losses of its steps and evaluations, and the parameters.
@@ -99,9 +99,10 @@ def subclass(left: Left) -> None:
 
 
 def sft(left: Left) -> None:
-    from chat_tokenizer import chat_tokenizer
     from transformers import DataCollatorForSeq2Seq
     from trl import SFTConfig, SFTTrainer
+
+    from chat_tokenizer import chat_tokenizer
 
     def row(number: int) -> dict[str, list[int]]:
         return {"input_ids": ids_of(number), "labels": ids_of(number)}
@@ -159,8 +160,10 @@ def lightning(left: Left) -> None:
 
     module, quiet = Module(), {"logger": False, "enable_checkpointing": False}
     shown = {"enable_progress_bar": False, "enable_model_summary": False}
-    own = pl.Trainer(accelerator="cpu", max_epochs=1, **quiet, **shown)
-    own.fit(module, DataLoader([row_of(n) for n in range(N_SAMPLES)], 4, collate_fn=collate))
+    ranks = {"devices": int(os.environ["WORLD_SIZE"])} if "RANK" in os.environ else {}
+    own = pl.Trainer(accelerator="cpu", max_epochs=1, **ranks, **quiet, **shown)
+    data = 2 * [row_of(number) for number in range(N_SAMPLES)]
+    own.fit(module, DataLoader(data, 4, collate_fn=collate))
     left.leave(module.losses, module)
 
 
