@@ -64,14 +64,17 @@ def outputs_apart(module: Any, args: Any, kwargs: Any, batch: Checked) -> float 
 
     outputs: list[Any] = []
     state = RandomState(module)
-    try:
-        with torch.no_grad(), without_dropout(module):
-            for widths in ({}, batch.widths):
-                given, named = (_narrowed(each, widths) for each in (args, kwargs))
+    # Lightning gives a module that DDP wraps a `forward` for the next call alone.
+    own = [(each, each.__dict__["forward"]) for each in module.modules() if "forward" in vars(each)]
+    with torch.no_grad(), without_dropout(module):
+        for widths in ({}, batch.widths):
+            given, named = (_narrowed(each, widths) for each in (args, kwargs))
+            try:
                 outputs.append(module(*given, **named))
+            finally:
                 state.restore()
-    finally:
-        state.restore()
+                for each, forward in own:
+                    each.forward = forward
     return max(
         (distance([a], [b]) for a, b in _pairs(outputs[0], outputs[1], batch.real)), default=None
     )

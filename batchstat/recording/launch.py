@@ -145,9 +145,11 @@ def run_command(
     orders: Orders,
     environment: Mapping[str, str] | None = None,
     output: IO[bytes] | None = None,
+    signals: list[int] | None = None,
 ) -> int:
     """Run a command to its end, pass signals on to it, and record its processes. It prints where
-    this process does, or into `output`. Raises InputError where it cannot be started.
+    this process does, or into `output`; `signals` gets the numbers of those that came. Raises
+    InputError where it cannot be started.
 
     Returns:
         Its exit code, or minus the number of the signal that ended it.
@@ -164,13 +166,15 @@ def run_command(
         raise InputError(f"cannot start {shown}: {error.strerror}") from None
     # Python lets the main thread alone handle signals.
     is_main = threading.current_thread() is threading.main_thread()
-    with _signals_of(child) if is_main else nullcontext():
+    with _signals_of(child, signals) if is_main else nullcontext():
         return child.wait()
 
 
 @contextmanager
-def _signals_of(child: "subprocess.Popen[bytes]") -> Iterator[None]:
+def _signals_of(child: "subprocess.Popen[bytes]", signals: list[int] | None) -> Iterator[None]:
     def pass_on(number: int, _frame: object) -> None:
+        if signals is not None:
+            signals.append(number)
         # A terminal sends what its keys mean (Ctrl-C) to all processes in its foreground: the
         # command has it already, and this process must outlive it to report.
         if number not in of_keys or not _is_in_foreground():

@@ -12,21 +12,22 @@ import socket
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 
 class WarmLoops:
     """The process, which starts with the first command."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        """Listen in a folder, whose path is short."""
-        self._socket, self._environment = folder / "warm", environment
+    def __init__(self, folder: Path, environment: dict[str, str], *modules: str) -> None:
+        """Listen in a folder, whose path is short; import these modules beside torch."""
+        self._socket, self._environment, self._modules = folder / "warm", environment, modules
         self._server: subprocess.Popen[bytes] | None = None
 
     def command(self, *words: object) -> list[str]:
         """The command that runs a script in a fork."""
         if self._server is None:
-            start = [sys.executable, __file__, "serve", str(self._socket)]
+            start = [sys.executable, __file__, "serve", str(self._socket), *self._modules]
             self._server = subprocess.Popen(start, env=self._environment)
             while not self._socket.exists():
                 assert self._server.poll() is None
@@ -50,11 +51,13 @@ def ask(path: str, words: list[str]) -> int:
         return connection.recv(1)[0]
 
 
-def serve(path: str) -> None:
+def serve(path: str, modules: list[str]) -> None:
     """Fork for each command that asks, until this process is killed."""
     import numpy  # noqa: F401
     import torch._dynamo  # noqa: F401 - which the first optimizer imports
 
+    for name in modules:
+        import_module(name)
     server = socket.socket(socket.AF_UNIX)
     server.bind(path + ".new")
     server.listen()
@@ -95,6 +98,6 @@ def become(environment: dict[str, str], folder: str, words: list[str], streams: 
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(sys.argv[2])
+        serve(sys.argv[2], sys.argv[3:])
     else:
         sys.exit(ask(sys.argv[1], sys.argv[2:]))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import stat
 import sys
 import time
@@ -19,6 +20,8 @@ from batchstat.recording.recording import read_recording
 
 DRY_FOLDER = "dry-run"  # in the folder of the run
 OUTPUT_FILE, VERDICT_FILE = "output.txt", "verdict.json"
+_MOST_SECONDS = 20  # that what another node writes is waited for
+_ENDING = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +33,7 @@ class Checked:
     apart: float = 0.0  # the largest difference of a cut result, as a share
     outputs: int = 0  # batches whose outputs were compared
     seconds: float = 0.0  # that the dry run took; 0 where an earlier one was taken
-    code: int = 0  # minus the number of the signal that ended the dry run, for Ctrl-C
+    code: int = 0  # how the dry run ended that a signal was to end, as by Ctrl-C; 0 for no signal
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -65,38 +68,56 @@ def check_command(
     """Run a command dry with its checks, into a folder that `orders` name, and return what they
     say. What it prints goes to a file there.
     """
-    for file in folder.glob(RANK_FILE.replace("%05d", "*")):
-        file.unlink()
+    for earlier in folder.glob(RANK_FILE.replace("%05d", "*")):
+        earlier.unlink(missing_ok=True)  # another node may have
     file = (folder / OUTPUT_FILE).as_posix()
     sys.stderr.write(f"batchstat: first a dry run that checks what is cut; it prints into {file}\n")
-    began = time.monotonic()
+    began, signals = time.monotonic(), list[int]()
     with (folder / OUTPUT_FILE).open("wb") as output:
-        code = run_command(words, orders, output=output)
+        code = run_command(words, orders, output=output, signals=signals)
     seconds = time.monotonic() - began
-    if code < 0 or code == 130:
+    # A launcher ends with a code of its own.
+    ending = [number for number in signals if signal.Signals(number).name in _ENDING]
+    if ending or code < 0 or code == 130:
+        code = code or -ending[0]
         return Checked(why_not="the dry run was interrupted", seconds=seconds, code=code)
-    ranks = []
-    for path in sorted(folder.glob(RANK_FILE.replace("%05d", "*"))):
-        with path.open(encoding="utf-8") as stream:
-            ranks.append(json.load(stream))
+    ranks = _ranks_of(folder)
+    if ranks and has_several_nodes(words):
+        # A command ends on this node a little before it does on another.
+        until = time.monotonic() + _MOST_SECONDS
+        while time.monotonic() < until and _are_awaited(ranks):
+            time.sleep(0.1)
+            ranks = _ranks_of(folder)
     if not ranks:
         return Checked(why_not=_why_nothing(folder, code), seconds=seconds)
     verdict = {**_joined(ranks), "command": [*hidden_in(command)], "python": python}
     verdict["multiple"] = orders.multiple
     if not verdict["why_not"] and verdict["environment"]["world_size"] != len(ranks):
         verdict["why_not"] = "not all ranks were checked"
-    file = folder / VERDICT_FILE
-    file.write_text(json.dumps(verdict))
+    verdict_file = folder / VERDICT_FILE
+    verdict_file.write_text(json.dumps(verdict))
     why_not = verdict["why_not"]
     if why_not == UNENDED:
         why_not = f"{UNENDED}, with exit code {code}: {(folder / OUTPUT_FILE).as_posix()}"
     return Checked(
-        file="" if verdict["why_not"] else str(file.resolve()),
+        file="" if verdict["why_not"] else str(verdict_file.resolve()),
         why_not=why_not,
         apart=verdict["apart"],
         outputs=verdict["outputs"],
         seconds=seconds,
     )
+
+
+def _ranks_of(folder: Path) -> list[dict[str, Any]]:
+    """Return what the ranks of a dry run have written."""
+    files = sorted(folder.glob(RANK_FILE.replace("%05d", "*")))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def _are_awaited(ranks: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a rank has not ended its checks."""
+    is_ended = all(each["why_not"] != UNENDED for each in ranks)
+    return not is_ended or len(ranks) < ranks[0]["environment"]["world_size"]
 
 
 def _why_nothing(folder: Path, code: int) -> str:

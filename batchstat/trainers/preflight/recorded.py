@@ -11,7 +11,14 @@ from pathlib import Path
 from batchstat.errors import InputError, MissingError, OptionError, arguments_named
 from batchstat.hidden_secrets import hidden_in
 from batchstat.parameters import whole_number
-from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
+from batchstat.recording.launch import (
+    RunFolder,
+    command_of,
+    folder_of,
+    has_several_nodes,
+    prepare,
+    run_command,
+)
 from batchstat.recording.recorder.log import Log
 from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recording import RUN_FILE, Recording, read_facts, read_recording
@@ -166,7 +173,9 @@ def _checked(
         if why := why_unchecked(words):
             return Checked(why_not=why)
     path = folder.path / DRY_FOLDER
-    dry = RunFolder(path=path, run_id=secrets.token_hex(8), is_default=True)
+    # The nodes of one dry run record it together.
+    run_id = folder.run_id if has_several_nodes(words) else secrets.token_hex(8)
+    dry = RunFolder(path=path, run_id=run_id, is_default=True)
     facts = Checked(why_not="a dry run computes as it is")
     orders = begin_run(dry, command, True, None, False, python, facts, multiple)
     return check_command(path, words, command, "".join(python), orders)
