@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ from .pace import PacedCut
 
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
 UNSEEN = "the batches of one loader of torch's were not seen"
-UNENDED = "the dry run ended within its checks"
+UNENDED = "the command ended within the checks, which take some ten steps of one epoch"
 _VERSIONS = ("torch", "transformers", "accelerate", "lightning", "trl")
 
 
@@ -33,6 +34,7 @@ class Applier:
         self._learners: dict[str, Learner] = {}
         self._last_key = ""  # of the loader that yielded last
         self._verdict: dict[str, Any] | None = None
+        self._verdict_file = verdict_file
         self._paced: PacedCut | None = None  # once a loader that is cut was iterated
         self._rank: dict[str, Any] = {"key": "", "cut": None, "per_step": 1}  # of its verdict
         if verdict_file:
@@ -56,7 +58,9 @@ class Applier:
             return
         if why := _why_another(self._verdict["environment"]):
             self._verdict = None
-            self._say(why)
+            self._say(why + ": the next run checks it again")
+            with contextlib.suppress(OSError):  # another rank may have removed it
+                os.remove(self._verdict_file)
             return
         if self._paced is None:
             self._paced = PacedCut()
@@ -212,7 +216,7 @@ def digest_of(file: str) -> str:
 def _why_another(known: Mapping[str, Any]) -> str:
     """Return what is not as it was in the dry run; empty if all is."""
     if known["world_size"] != _world_size():
-        return "the dry run had %d ranks" % known["world_size"]
+        return "the dry run had another number of ranks, %d" % known["world_size"]
     here = _versions()
     for name, version in known["versions"].items():
         if here.get(name, version) != version:

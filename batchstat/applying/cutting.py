@@ -127,7 +127,7 @@ def arrays_by_place(
     those of the processor, or `anywhere`.
     """
     if hasattr(data, "is_floating_point"):  # a tensor of torch
-        if data.layout == _strided() and (anywhere or data.is_cpu):
+        if data.layout == _strided() and (anywhere or data.device.type == "cpu"):
             yield place, data
     elif len(place) <= MOST_DEPTH:
         for key, item in _items(data):

@@ -12,6 +12,7 @@ from batchstat.cli.records import Ignored, Report
 from batchstat.cli.streams import console, emit, render, say, warn
 from batchstat.errors import BatchstatError
 from batchstat.parameters import described, option
+from batchstat.render.text import one_line
 from batchstat.storage.result_files import PREFLIGHT_FILE
 
 if TYPE_CHECKING:
@@ -138,6 +139,13 @@ def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None
     from batchstat.storage.results import write_files
 
     report = replace(ended.report, ignored=ignored)
+    run = report.run
+    if ended.code and run is not None and run.applied is not None and run.applied.cut_batches:
+        plain = one_line(run.command, 300)
+        say(
+            f"batchstat: the command ended with exit code {ended.code} after its padding was cut: "
+            f"run it without --apply, to see whether that is why: {plain}"
+        )
     sys.stderr.write(render(screen_of(report), console()))
     warn(*report.warnings)
     document = to_text(preflight_document(report))

@@ -143,7 +143,7 @@ class WholeNumbers:
             rows = as_rows(value, name)
             if rows is not None:
                 self.tensors.append(value)
-                self.are_here &= bool(value.is_cpu)
+                self.are_here &= value.device.type == "cpu"
                 self.hold_ids |= rows.ndim == 2 and is_whole(rows) and rows.numel() > 0
             return rows
         if depth > MOST_DEPTH:

@@ -47,6 +47,8 @@ def run_source(run: RunFacts) -> Iterator[Line]:
 
 def applied_line(applied: Applied, is_dry: bool) -> Line:
     """Return the line on what `--apply` did, or in a dry run would do."""
+    if not (applied.why_not or applied.cut_batches or is_dry):
+        return Line("applied", "nothing: no batch was cut; the command's output may say why")
     if applied.why_not:
         return Line("applied", f"nothing: {one_line(applied.why_not, 300)}")
     facts = ["nothing yet: the same command without --dry-run cuts its padding"]

@@ -98,7 +98,7 @@ def check_command(
     verdict_file.write_text(json.dumps(verdict))
     why_not = verdict["why_not"]
     if why_not == UNENDED:
-        why_not = f"{UNENDED}, with exit code {code}: {(folder / OUTPUT_FILE).as_posix()}"
+        why_not = f"{UNENDED}; exit code {code}: {(folder / OUTPUT_FILE).as_posix()}"
     return Checked(
         file="" if verdict["why_not"] else str(verdict_file.resolve()),
         why_not=why_not,
