@@ -109,7 +109,9 @@ class Applier:
         """
         on_device = any(each.device.type != "cpu" for each in model.parameters())
         batches: list[Checked] = []
-        why = "the batches of one loader were not seen"
+        why = "batches of several loaders were read, and which of them trains is not known"
+        if not self._learners:
+            why = "its loader had no batch left to look at behind the first steps"
         try:
             if len(self._learners) == 1:
                 ((self._rank["key"], learner),) = self._learners.items()

@@ -101,6 +101,7 @@ CUT = [
         ("token weights", "bfloat16"),
         ("answers",),
         ("ids alone", "dropout"),
+        ("untold",),
         ("tuples",),
         ("dataclasses", "dropout", "bfloat16"),
         ("forked",),
