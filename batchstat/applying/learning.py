@@ -114,6 +114,9 @@ class Learner:
 
     def _look(self, data: Any, parts: Sequence[Any], extra: Any) -> None:
         arrays = dict(arrays_by_place(data))
+        for part in parts:
+            if part.doubt:
+                raise UnknownError("which of its tokens are padding is not known: " + part.doubt)
         is_told = all(part.real is not None for part in parts)
         if not is_told and self._guessed is None:
             self._guessed = _guess_of(parts)
@@ -224,8 +227,6 @@ def _shapes_of(part: Any, guessed: int | None) -> list[tuple[int, int]]:
     """Return (columns, tokens of the longest row) of a part, of its encoder and its decoder; with
     the token that was guessed to pad.
     """
-    if part.doubt:
-        raise UnknownError("which of its tokens are padding is not known: %s" % part.doubt)
     if part.real is None:
         ends = [part.ends[n : n + part.rows] for n in range(0, len(part.ends), part.rows)]
         padding = [[count if token == guessed else 0 for token, count in own] for own in ends]
