@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import sys
 from collections.abc import Sequence
@@ -43,10 +44,15 @@ class RandomState:
 
 
 def turn_dropout_off(model: Any) -> None:
-    """Set every probability of dropout in a model to 0: `eval()` would hide what batch norm does,
-    and noise on embeddings.
+    """Set every probability of dropout in a model, and in all others that there are, to 0: a loop
+    may call parts of one model by themselves. `eval()` would hide what batch norm does, and noise
+    on embeddings.
     """
-    for module in model.modules():
+    import torch
+
+    # By type: to ask a proxy of a script for its class may import what it stands for.
+    others = [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]
+    for module in [*model.modules(), *others]:
         is_dropout = "Drop" in type(module).__name__
         for owner in (module, getattr(module, "config", None)):
             for name, value in list(getattr(owner, "__dict__", {}).items()):

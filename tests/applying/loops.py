@@ -192,6 +192,22 @@ class Pair(Tiny):
         return self.out(self.attend(decoded, encoded, attention_mask[:, None].bool()))
 
 
+class Parts(Tiny):
+    """An encoder and a layer behind it, which a loop calls one after the other."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__(0.0)
+        self.first = Tiny(dropout, outputs=SIZE)
+        self.last = nn.Sequential(nn.Linear(SIZE, SIZE), nn.Dropout(dropout))
+
+
+def called_apart(run: Run) -> None:
+    model = run.make(Parts)
+    for batch in loader_of():
+        states = model.last(model.first(batch["input_ids"], batch["attention_mask"]))
+        run.step(token_loss(model.out(states), batch["labels"]), batch["input_ids"])
+
+
 def decoder_masks(run: Run) -> None:
     def collate(rows: Any) -> Any:
         inputs, targets = batch_of(rows), batch_of([row[: len(row) // 2 + 1] for row in rows])
@@ -693,6 +709,7 @@ def features(run: Run, n_set: int = WIDTH) -> None:
 LOOPS: dict[str, Callable[[Run], None]] = {
     "special tokens": special_tokens,
     "positions": positions,
+    "called apart": called_apart,
     "decoder masks": decoder_masks,
     "masks of three dimensions": masks_of_pairs,
     "masks of four dimensions": masks_of_four,

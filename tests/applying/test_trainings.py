@@ -96,6 +96,7 @@ def cases(*found: tuple[str, ...], slow: bool = False) -> list[Any]:
 CUT = [
     *cases(
         ("special tokens",),
+        ("called apart", "dropout"),
         ("decoder masks", "dropout"),
         ("masks of three dimensions",),
         ("token weights", "bfloat16"),
