@@ -13,12 +13,16 @@ from typing import Any
 from .checks import Found, LoopCheck, check_trainer, checked_of, why_left_alone
 from .cutting import UnknownError, arrays_by_place, from_json, replaced, to_json
 from .learning import Learner
-from .loaders import KEY, is_installed, patch_loaders
+from .loaders import KEY, draws_for_samples, is_installed, patch_loaders
 from .outputs import Checked
 from .pace import PacedCut
+from .step_state import dropouts_of
 
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
-UNSEEN = "the batches of one loader of torch's were not seen"
+SHARED_DRAWS = (
+    "its loader shuffles by the random numbers that dropout draws on a CPU, so that later epochs "
+    "would have other batches: give the loader or its sampler a generator"
+)
 UNENDED = "the command ended within the checks, which take some ten steps of one epoch"
 _VERSIONS = ("torch", "transformers", "accelerate", "lightning", "trl")
 
@@ -32,7 +36,8 @@ class Applier:
         self.check: LoopCheck | None = None  # of a loop, once it began
         self._folder, self._multiple = folder, multiple
         self._learners: dict[str, Learner] = {}
-        self._last_key = ""  # of the loader that yielded last
+        self._last_key = ""  # of the loader that was iterated last
+        self._draws = False  # whether it draws samples by torch's own random numbers
         self._verdict: dict[str, Any] | None = None
         self._verdict_file = verdict_file
         self._paced: PacedCut | None = None  # once a loader that is cut was iterated
@@ -54,6 +59,7 @@ class Applier:
     def _begin(self, iterator: Any) -> None:
         """Let an iterator collate batches that are cut, if its loader is the one of the verdict."""
         self._last_key = iterator.__dict__[KEY]
+        self._draws = draws_for_samples(iterator)
         if self._verdict is None or self._verdict["key"] != self._last_key:
             return
         if why := _why_another(self._verdict["environment"]):
@@ -122,12 +128,19 @@ class Applier:
         """
         on_device = any(each.device.type != "cpu" for each in model.parameters())
         batches: list[Checked] = []
-        why = UNSEEN
+        why = "batches of several loaders were read, and which of them trains is not known"
+        if not self._learners:
+            why = "its loader had no batch left to look at behind the first steps"
         try:
-            why = why_left_alone(model, bool(self._multiple)) or why
+            why_left = why_left_alone(model, bool(self._multiple))
             if "" in self._learners:
-                why = "its loader iterates by itself, as StatefulDataLoader of torchdata does"
-            elif len(self._learners) == 1 and why == UNSEEN:
+                why_left = "its loader iterates by itself, as StatefulDataLoader of torchdata does"
+            # Narrower batches draw fewer numbers for it, on a CPU by the same generator.
+            if self._draws and not on_device and any(dropouts_of(model.modules())):
+                why_left = SHARED_DRAWS
+            if why_left:
+                why = why_left
+            elif len(self._learners) == 1:
                 ((self._rank["key"], learner),) = self._learners.items()
                 cut = learner.cut(self._multiple, on_device)
                 self._rank["cut"], self._rank["per_step"] = to_json(cut), per_step

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 
 from .cutting import Cut, arrays_by_place
 from .outputs import Checked, Outputs
-from .step_state import LEAST, Precision, RandomState, distance, gradients_of, without_dropout
+from .step_state import (
+    LEAST,
+    Precision,
+    RandomState,
+    all_modules,
+    distance,
+    gradients_of,
+    without_dropout,
+)
 
 _N_STAGES = 3  # of a batch: as it came, again, and cut
 _MOST_BATCHES = 200  # that a loop may take for one step of equal batches
@@ -60,7 +68,8 @@ class _Step:
         for what, each in (("loss", losses), ("gradients", gradients)):
             apart = distance(each[0], each[2])
             if apart > most:
-                return "padding changes its %s: cut, it differs by %.2g" % (what, apart), apart
+                why = "padding changes its %s, by %.2g of it: it may carry loss, or count in a mean"
+                return why % (what, apart), apart
         return "", max(distance(each[0], each[2]) for each in (losses, gradients))
 
 
@@ -72,7 +81,7 @@ class Checks:
         self._steps = [_Step() for _ in batches]
         self._precision, self._state = Precision(model), RandomState(model)
         self._outputs = Outputs(model)
-        self._dropout = without_dropout(model)
+        self._dropout = without_dropout(all_modules())
         self._dropout.__enter__()  # until the end of a loop's process
 
     @property

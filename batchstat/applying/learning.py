@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -94,6 +95,7 @@ class Learner:
         self._padding = (*_PADDING, *([] if pad_token_id is None else [pad_token_id]))
         self._sets: list[_Set] = []
         self._widths: set[int] = set()
+        self._guessed: int | None = None  # the token that pads, where nothing tells padding
         self._n_batches = 0
 
     def note(self, data: Any, parts: Sequence[Any], extra: Any = None) -> bool:
@@ -105,6 +107,7 @@ class Learner:
         if self.why_not or self._n_batches > _MOST_BATCHES:
             return False
         try:
+            _check_readable(data, parts)
             self._look(data, parts, extra)
         except UnknownError as error:
             self.why_not = str(error)
@@ -112,13 +115,17 @@ class Learner:
 
     def _look(self, data: Any, parts: Sequence[Any], extra: Any) -> None:
         arrays = dict(arrays_by_place(data))
-        if arrays.keys() != dict(arrays_by_place(data, anywhere=True)).keys():
-            raise UnknownError("its batches are on a device already when they are collated")
-        shapes = [shape for part in parts for shape in _shapes_of(part)]
-        if self._n_batches == 1:
-            self._sets = [_Set() for _ in shapes]
+        is_told = all(part.real is not None for part in parts)
+        if not is_told and self._guessed is None:
+            self._guessed = _guess_of(parts)
+            if self._guessed is None:  # rows that are full: nothing of them is cut
+                return
+            self._padding = (*self._padding, self._guessed)
+        shapes = [shape for part in parts for shape in _shapes_of(part, self._guessed)]
+        self._sets = self._sets or [_Set() for _ in shapes]
         if not shapes or len(shapes) != len(self._sets):
             raise UnknownError("its batches do not all have the same sets of token ids")
+        shapes = [(width, _with_end(arrays, width, longest)) for width, longest in shapes]
         for one, (width, longest) in zip(self._sets, shapes):
             one.note(arrays, width, longest, self._padding)
         self._widths.update(width for width, _ in shapes)
@@ -156,6 +163,14 @@ class Learner:
         return replace(cut, widths=tuple(widths))
 
 
+def _check_readable(data: Any, parts: Sequence[Any]) -> None:
+    if any(array.device.type != "cpu" for _, array in arrays_by_place(data, anywhere=True)):
+        raise UnknownError("its batches are on a device already when they are collated")
+    for part in parts:
+        if part.doubt:
+            raise UnknownError("which of its tokens are padding is not known: " + part.doubt)
+
+
 def _widths_of(sets: Sequence[_Set]) -> tuple[Width, ...]:
     """Return the widths of sets of token ids; sets that share an array, of one width in every batch
     that was seen, are cut alike.
@@ -189,10 +204,42 @@ def _share_out(sets: Sequence[_Set]) -> None:
                 one.axes = {**(one.axes or {}), place: ()}
 
 
-def _shapes_of(part: Any) -> list[tuple[int, int]]:
-    """Return (columns, tokens of the longest row) of a part, of its encoder and its decoder."""
-    if part.real is None or part.doubt:
-        raise UnknownError("which of its tokens are padding is not known")
+def _guess_of(parts: Sequence[Any]) -> int | None:
+    """Return the token that rows end in most, if any repeats at the end of one. The checks say
+    whether it pads: where it is text, the same step without it is another.
+    """
+    repeats: Counter[int] = Counter()
+    for part in parts:
+        for token, count in part.ends:
+            repeats[token] += count - 1
+    return next((token for token, count in repeats.most_common(1) if count), None)
+
+
+def _with_end(arrays: Mapping[Any, Any], width: int, longest: int) -> int:
+    """Return the tokens of the longest row, with the one that ends it where that is the token that
+    pads, too: its label is then the last one.
+    """
+    own = [(each, axes) for each in arrays.values() if (axes := _axes_of(each, width))]
+
+    def n_others(columns: int) -> int:
+        return sum(tail_value(each, axes, columns) is None for each, axes in own)
+
+    if longest + 1 < width and n_others(longest) and not n_others(longest + 1):
+        return longest + 1
+    return longest
+
+
+def _shapes_of(part: Any, guessed: int | None) -> list[tuple[int, int]]:
+    """Return (columns, tokens of the longest row) of a part, of its encoder and its decoder; with
+    the token that was guessed to pad.
+    """
+    if part.real is None:
+        ends = [part.ends[n : n + part.rows] for n in range(0, len(part.ends), part.rows)]
+        padding = [[count if token == guessed else 0 for token, count in own] for own in ends]
+        found = [(width, width - min(own)) for width, own in zip(part.widths, padding)]
+        if len(found) < len(part.widths):  # a decoder of which the labels tell the padding
+            found.append((part.widths[1], max(part.decoder, default=0)))
+        return found
     own = [sum(row) for row in part.real]
     if part.decoder is not None:
         own = [both - decoder for both, decoder in zip(own, part.decoder)]

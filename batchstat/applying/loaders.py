@@ -116,6 +116,15 @@ def patch_loaders(torch: Any, patches: Any, begin: Any, note: Any) -> None:
     patches.wrap(dataloader._BaseDataLoaderIter, "__next__", following)
 
 
+def draws_for_samples(iterator: Any) -> bool:
+    """Return whether an iterator's sampler draws by torch's random numbers for all."""
+    sampler = getattr(iterator, "_index_sampler", None)
+    inner = getattr(sampler, "sampler", sampler)  # that of a batch sampler
+    kinds = {kind.__name__ for kind in type(inner).__mro__}
+    draws = {"RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler"} & kinds
+    return bool(draws) and getattr(inner, "generator", None) is None
+
+
 def key_of(loader: Any) -> str:
     """Return what tells a loader from others, the same when the command starts again: the size of
     its data set, its collate function, and the place that made it.

@@ -66,7 +66,7 @@ def outputs_apart(module: Any, args: Any, kwargs: Any, batch: Checked) -> float 
     state = RandomState(module)
     # Lightning gives a module that DDP wraps a `forward` for the next call alone.
     own = [(each, each.__dict__["forward"]) for each in module.modules() if "forward" in vars(each)]
-    with torch.no_grad(), without_dropout(module):
+    with torch.no_grad(), without_dropout(module.modules()):
         for widths in ({}, batch.widths):
             given, named = (_narrowed(each, widths) for each in (args, kwargs))
             try:

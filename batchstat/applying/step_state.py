@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,24 +43,36 @@ class RandomState:
                 buffer.data.copy_(value)
 
 
+def all_modules() -> list[Any]:
+    """Return all modules that there are: a loop may call parts of one model by themselves."""
+    import torch
+
+    # By type: to ask a proxy of a script for its class may import what it stands for.
+    return [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]
+
+
 @contextlib.contextmanager
-def without_dropout(model: Any) -> Iterator[None]:
-    """Set every probability of dropout in a model to 0 for a while: `eval()` would hide what batch
+def without_dropout(modules: Iterable[Any]) -> Iterator[None]:
+    """Set every probability of dropout in modules to 0 for a while: `eval()` would hide what batch
     norm does, and noise on embeddings.
     """
-    found = []
-    for module in model.modules():
-        is_dropout = "Drop" in type(module).__name__
-        for owner in (module, getattr(module, "config", None)):
-            for name, value in list(getattr(owner, "__dict__", {}).items()):
-                names_one = "drop" in name.lower() or (is_dropout and name == "p")
-                if names_one and type(value) is float and value:
-                    found.append((owner, name, value))
+    found = list(dropouts_of(modules))
     try:
         _set_all((owner, name, 0.0) for owner, name, _ in found)
         yield
     finally:
         _set_all(found)
+
+
+def dropouts_of(modules: Iterable[Any]) -> Iterator[tuple[Any, str, float]]:
+    """Yield the probabilities of dropout in modules that are not 0: (what has it, its name, it)."""
+    for module in modules:
+        is_dropout = "Drop" in type(module).__name__
+        for owner in (module, getattr(module, "config", None)):
+            for name, value in list(getattr(owner, "__dict__", {}).items()):
+                names_one = "drop" in name.lower() or (is_dropout and name == "p")
+                if names_one and type(value) is float and value:
+                    yield owner, name, value
 
 
 def _set_all(values: Iterable[tuple[Any, str, float]]) -> None:

@@ -2,11 +2,13 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import mean, median
 
 from batchstat.hidden_secrets import hidden_in
 from batchstat.parameters import described
+from batchstat.recording.recorder.reading import settle
 from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
 from batchstat.records import Amount, Count, Record, told, untold
 
@@ -132,7 +134,10 @@ def _applied(recording: Recording) -> Applied | None:
         return None
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     tokens = [sum(part.rows * part.width for part in batch.parts) for batch in batches]
-    real = [sum(map(sum, part.real or ())) for batch in batches for part in batch.parts]
+    # A report settles the parts of one epoch: what pads is guessed here by those of all.
+    parts = [replace(part) for batch in batches for part in batch.parts]
+    settle([part for part in parts if part.ends])
+    real = [sum(map(sum, part.real or ())) for part in parts]
     before, now = _step_seconds(recording.ranks[0])
     return Applied(
         why_not=facts["why_not"],

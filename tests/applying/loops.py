@@ -76,6 +76,18 @@ class Tiny(nn.Module):
         return self.out(self.hidden(input_ids, attention_mask, position_ids))
 
 
+class Causal(Tiny):
+    """Each token sees those before it, whatever they are."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__(dropout)
+        self.embed = nn.Embedding(VOCABULARY, SIZE)  # which tells no padding
+
+    def forward(self, input_ids: Any) -> Any:
+        rows, width = input_ids.shape
+        return super().forward(input_ids, torch.ones(rows, width, width).tril().bool())
+
+
 def token_loss(logits: Any, labels: Any, **options: Any) -> Any:
     flat = logits.float().flatten(0, 1), labels.flatten()
     return functional.cross_entropy(*flat, ignore_index=IGNORED, **options)
@@ -180,6 +192,22 @@ class Pair(Tiny):
         return self.out(self.attend(decoded, encoded, attention_mask[:, None].bool()))
 
 
+class Parts(Tiny):
+    """An encoder and a layer behind it, which a loop calls one after the other."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__(0.0)
+        self.first = Tiny(dropout, outputs=SIZE)
+        self.last = nn.Sequential(nn.Linear(SIZE, SIZE), nn.Dropout(dropout))
+
+
+def called_apart(run: Run) -> None:
+    model = run.make(Parts)
+    for batch in loader_of():
+        states = model.last(model.first(batch["input_ids"], batch["attention_mask"]))
+        run.step(token_loss(model.out(states), batch["labels"]), batch["input_ids"])
+
+
 def decoder_masks(run: Run) -> None:
     def collate(rows: Any) -> Any:
         inputs, targets = batch_of(rows), batch_of([row[: len(row) // 2 + 1] for row in rows])
@@ -252,6 +280,21 @@ def ids_alone(run: Run) -> None:
         labels = functional.pad(ids[:, 1:], (0, 1)).masked_fill(ids == 0, 0)
         logits = model(ids).float().flatten(0, 1)
         run.step(functional.cross_entropy(logits, labels.flatten(), ignore_index=0), ids)
+
+
+def untold(run: Run) -> None:
+    """Nothing but the tokens themselves tells the padding; the token that ends texts pads, too, and
+    is trained once in each row.
+    """
+    end = 2
+
+    def collate(rows: Any) -> Any:
+        rows = [torch.cat([row, torch.tensor([end])]) for row in rows]
+        return padded(rows, end), padded(rows, IGNORED)
+
+    model = run.make(Causal)
+    for ids, labels in loader_of(collate):
+        run.step(token_loss(model(ids)[:, :-1], labels[:, 1:]), ids)
 
 
 def tuples(run: Run) -> None:
@@ -666,12 +709,14 @@ def features(run: Run, n_set: int = WIDTH) -> None:
 LOOPS: dict[str, Callable[[Run], None]] = {
     "special tokens": special_tokens,
     "positions": positions,
+    "called apart": called_apart,
     "decoder masks": decoder_masks,
     "masks of three dimensions": masks_of_pairs,
     "masks of four dimensions": masks_of_four,
     "token weights": token_weights,
     "answers": answers,
     "ids alone": ids_alone,
+    "untold": untold,
     "tuples": tuples,
     "dataclasses": dataclasses,
     "nested": nested,

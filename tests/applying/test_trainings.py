@@ -96,11 +96,13 @@ def cases(*found: tuple[str, ...], slow: bool = False) -> list[Any]:
 CUT = [
     *cases(
         ("special tokens",),
+        ("called apart", "dropout"),
         ("decoder masks", "dropout"),
         ("masks of three dimensions",),
         ("token weights", "bfloat16"),
         ("answers",),
         ("ids alone", "dropout"),
+        ("untold",),
         ("tuples",),
         ("dataclasses", "dropout", "bfloat16"),
         ("forked",),

@@ -219,9 +219,8 @@ class Inside:
                 return [name]
         # A part of one, such as a step of a decoder. Inputs and targets may be of one storage.
         names = [name for name, array in self._arrays if _storage(array) == _storage(value)]
-        if (
-            not names and value.device.type == "cpu"
-        ):  # a copy; on a device it would have to be waited for
+        # A copy; one on a device would have to be waited for.
+        if not names and value.device.type == "cpu":
             names = [name for name, array in self._arrays if value.equal(array)]
         return names if len(names) == 1 else []
 
