@@ -122,7 +122,9 @@ def draws_for_samples(iterator: Any) -> bool:
     inner = getattr(sampler, "sampler", sampler)  # that of a batch sampler
     kinds = {kind.__name__ for kind in type(inner).__mro__}
     draws = {"RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler"} & kinds
-    return bool(draws) and getattr(inner, "generator", None) is None
+    # accelerate's makes a generator of its own when it begins.
+    is_seeded = "SeedableRandomSampler" in kinds or getattr(inner, "generator", None) is not None
+    return bool(draws) and not is_seeded
 
 
 def key_of(loader: Any) -> str:

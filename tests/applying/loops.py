@@ -375,6 +375,11 @@ def shuffled(run: Run) -> None:
     train(run, loader_of(shuffle=True, generator=torch.Generator().manual_seed(4)))
 
 
+def shuffled_by_all(run: Run) -> None:
+    """By the random numbers that dropout draws, too."""
+    train(run, loader_of(shuffle=True))
+
+
 # --- how the loop goes ---------------------------------------------------------------------------
 def evaluated(run: Run, loader: Any) -> float:
     run.model.eval()
@@ -728,6 +733,7 @@ LOOPS: dict[str, Callable[[Run], None]] = {
     "pinned": pinned,
     "streamed": streamed,
     "shuffled": shuffled,
+    "shuffled by all": shuffled_by_all,
     "evaluation": evaluation,
     "early stopping": early_stopping,
     "max steps": max_steps,

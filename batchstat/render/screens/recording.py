@@ -62,11 +62,10 @@ def applied_line(applied: Applied, is_dry: bool) -> Line:
     if applied.step_seconds and applied.step_seconds_before:
         now, before = map(_of_100, (applied.step_seconds, applied.step_seconds_before))
         facts.append(f"{now} per 100 steps, {before} before (first steps, which were not cut)")
-    outputs = (
-        f"outputs of {counted(applied.outputs, 'batch', 'batches')}, " if applied.outputs else ""
-    )
-    same = f"equal to {applied.largest_difference:.0e}"
-    facts.append(f"checked: {outputs}loss and gradients of 2 steps {same}")
+    same = f"loss and gradients of 2 steps equal to {applied.largest_difference:.0e}"
+    if applied.outputs:
+        same = f"outputs of {counted(applied.outputs, 'batch', 'batches')}, {same}"
+    facts.append(f"checked: {same}")
     took = applied.dry_run_seconds
     facts.append(f"dry run {duration(took)}" if took else "by the last dry run")
     return Line("applied", " · ".join(facts))
