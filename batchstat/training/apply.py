@@ -42,11 +42,12 @@ def apply(
     `batchstat run --apply COMMAND` checks more, before a training begins.
 
     Example:
-        batchstat.apply(trainer)
-        trainer.train()
+        Before `trainer.train()`: `batchstat.apply(trainer)`. In a loop, before
+        `accelerator.prepare`: `loader = batchstat.apply(loader, model)`.
 
-        loader = batchstat.apply(loader, model)  # before accelerator.prepare
-        for batch in loader: ...
+        >>> batchstat.apply("train.py")
+        Traceback (most recent call last):
+        batchstat.errors.OptionError: str is neither a Trainer nor a DataLoader: pass one
 
     Args:
         trainer_or_loader: a Trainer of transformers (4.40 and later) or of a subclass, or a

@@ -264,7 +264,7 @@ def test_a_script_of_the_skill_answers_for_a_training_script(tmp_path, monkeypat
     assert steps == -(-len(rows) // 4) == answers["steps then"]
     widest = max(sum(map(len, batch)) for batch in rows)
     assert answers["largest batch"] == widest
-    assert answers["line"].startswith("remove padding where you tokenize")
+    assert answers["line"] == "batchstat run --apply train.py"
     assert answers["padding then"] == pytest.approx(padding(real))
     padded_to_longest = sum(len(batch) * max(batch) for batch in real)
     assert answers["speed-up"] == pytest.approx(total / padded_to_longest)

@@ -212,7 +212,7 @@ def changes_of_object(
     # know no length of a sample that is several rows.
     if trainer is None or not trainer.samples_by_arguments or observed.profile.rows is not None:
         changes = ()
-    if not observed.repair:  # no padding before batching, or how to remove it is not known
+    if not (observed.repair or observed.edit):  # no padding before batching, or no known remedy
         yield from changes
         return
     samples = observed.without_padding

@@ -145,15 +145,16 @@ def observe_batches(
     setup: TrainingSetup,
     settings: Mapping[str, Any],
     repair: str,
+    was_cut: bool = False,
     **known: Any,
 ) -> Observed:
     """Return what is known of a training whose batches were read. `repair` is the line that would
-    take out padding to one width.
+    take out padding to one width; where padding `was_cut`, rows still have it.
     """
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
     repair = repair if collated.constant_widths else ""
     trainer, edit = known.get("trainer"), ""
-    if repair and trainer is not None:
+    if trainer is not None and (repair or was_cut):
         edit = "remove padding where you tokenize"
         edit += trainer.padding_collator(collated.samples.trained is not None)
     batches, unpadded = replace(collated.batches, repair=repair), None

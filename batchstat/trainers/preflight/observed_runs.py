@@ -28,6 +28,8 @@ from batchstat.trainers.preflight.observed import (
 from batchstat.trainers.preflight.observed_objects import loss_of, setup_of_trainer
 from batchstat.words import counted
 
+_MOST_NEW = 0.1  # of the batches, that may have a shape for the first time
+
 
 def observe_recording(recording: Recording) -> Observed:
     """Return what a recorded command trained on in its first epoch. Raises InputError: nothing was
@@ -72,6 +74,7 @@ def observe_recording(recording: Recording) -> Observed:
         epoch=_whole_epoch(recording, batches),
         times=times_of(recording),
         repair=_applying_line(recording, trainer),
+        was_cut=any(batch.before for rank in recording.ranks for batch in rank.batches),
     )
 
 
@@ -126,6 +129,13 @@ def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Findin
             f"train() was called {later + 1:,} times: this is the first",
         )
     yield from _rank_warnings(recording)
+    shapes = {(p.rows, p.width) for batch in first.batches if batch.before for p in batch.parts}
+    if first.device and len(shapes) > _MOST_NEW * len(first.batches):
+        yield Finding(
+            "device/new-shapes",
+            f"{counted(len(shapes), 'shape')} of cut batches came for the first time, which takes "
+            "the device longer: --pad-to-multiple-of N makes fewer",
+        )
     if recording.is_dry and first.trainer and "compute_loss" in first.trainer["own_loss"]:
         yield Finding(
             "recording/own-loss",
