@@ -183,9 +183,9 @@ def why_left_alone(model: Any, may_be_compiled: bool) -> str:
     kinds = {kind.__name__ for module in modules for kind in type(module).__mro__}
     compiled = any(getattr(each, "_compiled_call_impl", None) is not None for each in modules)
     if not may_be_compiled and (compiled or "OptimizedModule" in kinds):
-        return "its model is compiled, for each width anew: --pad-to-multiple-of N limits them"
+        return "each new width compiles its model again: --pad-to-multiple-of N limits them"
     if not may_be_compiled and any(each.device.type == "xla" for each in parameters):
-        return "XLA compiles each width anew: --pad-to-multiple-of N limits them"
+        return "XLA compiles each new width: --pad-to-multiple-of N limits them"
     if kinds & _PIPELINES:
         return "its model is parallel over a pipeline, whose stages expect one width"
     meshes = [getattr(each, "device_mesh", None) for each in parameters]
