@@ -81,9 +81,8 @@ class Calibration:
 
     @property
     def cost(self) -> BatchCost:
-        """The cost of a batch, in picoseconds; in tokens, where only memory was estimated.
-
-        Its memory is that of the first batch of a step, without gradients of an earlier batch.
+        """The cost of a batch, in picoseconds; in tokens, where only memory was estimated. Its
+        memory is that of the first batch of a step, without gradients of an earlier batch.
         """
         if self.time is None:
             return BatchCost(memory=self.memory)
@@ -145,10 +144,8 @@ class Calibration:
     @property
     def most_bytes(self) -> int | None:
         """The highest fitted peak, in bytes, of a batch taken to fit without a run; None if
-        unknown.
-
-        It is below `fits` by the worst error of the fit, a share of the measured peak: by so much a
-        batch may take more than its fitted peak.
+        unknown. It is below `fits` by the worst error of the fit, a share of the measured peak: by
+        so much a batch may take more than its fitted peak.
         """
         if self.memory is None or self.fits is None:
             return None

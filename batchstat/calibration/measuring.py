@@ -110,11 +110,10 @@ def measure_device(
     packed: bool = False,
     on_progress: OnProgress = lambda _: None,
 ) -> Measured:
-    """Measure batches of many shapes, those of the most tokens first.
-
-    An interrupt ends the measurement; what is measured by then is returned if it is enough. Raises
-    InputError: one row of the widest does not fit, or too few batches do; KeyboardInterrupt: too
-    few batches were measured.
+    """Measure batches of many shapes, those of the most tokens first. An interrupt ends the
+    measurement; what is measured by then is returned if it is enough. Raises InputError: one row of
+    the widest does not fit, or too few batches do; KeyboardInterrupt: too few batches were
+    measured.
     """
     search = _Search(device, on_progress)
     runs: dict[Shape, _ShapeRuns] = {}  # of the shapes whose first run fitted

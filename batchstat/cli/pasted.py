@@ -69,11 +69,10 @@ def folder_flags(inputs: Inputs) -> list[str]:
 def lines_of_remedy(
     inputs: Inputs, change: "Change", changed: Mapping[str, Any], *, all_kept: bool
 ) -> tuple[str, str]:
-    """Return what the user writes to make a change that keeps a limit, in two parts.
-
-    The first part changes the training: "training with token-budget". The second changes the check
-    to match: "set current = ... in pyproject.toml", or "pass --current ..." if the command line set
-    it; empty if the check follows the training by itself.
+    """Return what the user writes to make a change that keeps a limit, in two parts. The first part
+    changes the training: "training with token-budget". The second changes the check to match: "set
+    current = ... in pyproject.toml", or "pass --current ..." if the command line set it; empty if
+    the check follows the training by itself.
     """
     # The first part. A line may end in a note, which is not pasted.
     line = change.line.partition("  #")[0]

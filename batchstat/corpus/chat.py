@@ -56,12 +56,11 @@ NO_INPUTS = TemplateInputs()  # the inputs of a chat that has only messages
 
 
 def as_chat(value: object, kept_format: str | None = None) -> list[Message]:
-    """Return a chat as a list of messages with `role` and `content`.
-
-    Two formats are known. OpenAI's messages have `role` and `content`, which may be a list of text
-    parts, and `tool_calls` or the older `function_call`. ShareGPT's have `from` and `value`, and
-    other names for the roles: `human` is OpenAI's `user`. Raises ChatError: another format, no
-    messages, an unknown role, neither content nor a tool call.
+    """Return a chat as a list of messages with `role` and `content`. Two formats are known.
+    OpenAI's messages have `role` and `content`, which may be a list of text parts, and `tool_calls`
+    or the older `function_call`. ShareGPT's have `from` and `value`, and other names for the roles:
+    `human` is OpenAI's `user`. Raises ChatError: another format, no messages, an unknown role,
+    neither content nor a tool call.
     """
     if not isinstance(value, list):
         raise ChatError("not a list of messages")

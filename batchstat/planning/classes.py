@@ -96,11 +96,10 @@ class Classes:
 
     @classmethod
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
-        """Build classes from labels of any type; those with the same `label_text` are one.
-
-        A list, tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a",
-        the rarer one. Lists of 0 and 1 are read as `Labels.resolved` reads them. Raises InputError:
-        see `of`, and `Labels.resolved`.
+        """Build classes from labels of any type; those with the same `label_text` are one. A list,
+        tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a", the rarer
+        one. Lists of 0 and 1 are read as `Labels.resolved` reads them. Raises InputError: see `of`,
+        and `Labels.resolved`.
         """
         code_of: dict[str, int] = {}  # of each text, in the order of their first samples
         codes: list[int] = []

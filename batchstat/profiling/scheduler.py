@@ -40,11 +40,9 @@ class Scheduler:
 
     def count(self) -> None:
         """Count all splits that are neither in `done` nor in `failed`: each is in one afterwards.
-
-        Raises:
-            InputError: a split that cannot be read with the given options, unless the run allows a
-                partial profile; or workers that cannot be started, or were lost.
-            StorageFullError: no space for the counts.
+        Raises InputError: a split that cannot be read with the given options, unless the run allows
+        a partial profile; or workers that cannot be started, or were lost; StorageFullError: no
+        space for the counts.
         """
         # There is a second round only if a shortcut of counting was wrong.
         while todo := sorted(set(range(len(self._splits))) - self.done.keys() - self.failed.keys()):

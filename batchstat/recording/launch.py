@@ -44,11 +44,8 @@ class RunFolder:
 
 
 def command_of(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command as it is started: "train.py --lr 1" becomes "python train.py --lr 1".
-
-    Raises:
-        OptionError: no command.
-        InputError: a script or program that cannot be found.
+    """Return a command as it is started: "train.py --lr 1" becomes "python train.py --lr 1". Raises
+    OptionError: no command; InputError: a script or program that cannot be found.
     """
     if not words:
         raise OptionError("no command", "write what you train with, as batchstat run train.py")

@@ -35,9 +35,8 @@ _MOST_BYTES = 1 << 47
 
 
 def as_path(address: str | os.PathLike[str]) -> Path:
-    """Return a path of this machine, or for an address an object of upath with the same methods.
-
-    As text, the object for an address is what may be shown of it: without user and query. Raises
+    """Return a path of this machine, or for an address an object of upath with the same methods. As
+    text, the object for an address is what may be shown of it: without user and query. Raises
     OptionError: neither text nor a path; InputError: an address that is invalid or was shortened,
     for which no file system is installed, or that chains several.
     """
@@ -233,7 +232,6 @@ def etag_in(info: dict[str, Any]) -> str:
 
 def identity(address: str, etag: str) -> str:
     """Return the etag of a file as it is stored, by which a later run knows the file again.
-
     Addresses that differ in their query are stored alike, without it. So a digest of the full
     address tells them apart. It is keyed with a secret of this machine: no query can be found out
     by trying.

@@ -64,7 +64,6 @@ def check_results(folder: Path) -> None:
 @contextmanager
 def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> Iterator[None]:
     """Create the folder if needed, and let no other run write into it meanwhile. Raises InputError.
-
     Other runs wait, so that all files of a folder come from one run. Where the system has no
     advisory locks, or at an address, runs that finish in the same instant may mix their files, each
     of them complete.
@@ -126,7 +125,6 @@ def write_files(
     remedy: str = "pass another folder with -o",
 ) -> None:
     """Write each file under a temporary name, then move all of them into place. Raises InputError.
-
     Call it inside `only_writer`. First all files are written, so that a failure or an interrupt
     leaves the folder as it was. Then earlier files are deleted, and the new ones moved into place,
     the main one first: at no moment, whatever ends the run, is an earlier file beside a new one.

@@ -134,7 +134,6 @@ def require_schema(record: object, schema: str) -> None:
 
 def decoded(annotation: Any, value: object, name: str = "") -> Any:
     """Convert a value as parsed from JSON to the type of an annotation, and check it strictly.
-
     JSON's objects become dataclasses or dictionaries, and its lists become tuples. Whole numbers
     must not be negative, as no stored number is, and floats must be finite. Raises ValueError:
     another type, a number out of range, or a key that is missing or unknown.

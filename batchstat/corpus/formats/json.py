@@ -28,12 +28,11 @@ def read_json(
     options: CorpusOptions,
     convert: Callable[[object], object] = lambda record: record,
 ) -> Iterator[Chunk]:
-    """Yield the columns of the objects in an array, which is never entirely in memory.
-
-    The array is the file, or where `options.records` says. A single object is read where it is a
-    table as pandas' `DataFrame.to_json()` writes it. Raises InputError: no array of objects; JSON
-    that is malformed or ends early, or bytes that are not UTF-8, after which the start of the next
-    record cannot be found.
+    """Yield the columns of the objects in an array, which is never entirely in memory. The array is
+    the file, or where `options.records` says. A single object is read where it is a table as
+    pandas' `DataFrame.to_json()` writes it. Raises InputError: no array of objects; JSON that is
+    malformed or ends early, or bytes that are not UTF-8, after which the start of the next record
+    cannot be found.
     """
     collector, text = RecordCollector(opened, options), JsonText(opened)
     if options.records is None and text.mark() == "{":

@@ -118,12 +118,10 @@ class StrategySpec:
         return StrategySpec(text, self.kind, {**self.given, "of": setup})
 
     def strategy(self, settings: Mapping[str, Any]) -> Strategy:
-        """Return the strategy with all its parameters.
-
-        A parameter that is not set is taken from `settings` if it has one of that name and it is
-        not one of the strategy's `own_parameters`; else the strategy's default applies. A
-        strategy's usual batch size applies unless `settings` say that one was given. Raises
-        OptionError: a value out of range, or a missing one.
+        """Return the strategy with all its parameters. A parameter that is not set is taken from
+        `settings` if it has one of that name and it is not one of the strategy's `own_parameters`;
+        else the strategy's default applies. A strategy's usual batch size applies unless `settings`
+        say that one was given. Raises OptionError: a value out of range, or a missing one.
         """
         names = [each.name for each in fields(self.kind)]
         own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size

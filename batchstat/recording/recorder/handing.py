@@ -73,10 +73,9 @@ def holds_ids(data: Any, forward: Forward) -> bool:
 
 
 class Handing:
-    """For each forward of a batch, which array of the loader's batch each of its arguments is.
-
-    A loop takes batches apart (`model(*batch)`, labels left out), may cut columns off, and may make
-    a mask by itself. A forward whose token ids are not in the loader's batch is not explained.
+    """For each forward of a batch, which array of the loader's batch each of its arguments is. A
+    loop takes batches apart (`model(*batch)`, labels left out), may cut columns off, and may make a
+    mask by itself. A forward whose token ids are not in the loader's batch is not explained.
     """
 
     def __init__(self) -> None:

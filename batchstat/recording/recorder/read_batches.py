@@ -87,10 +87,9 @@ def is_equal(array: Any, other: Any) -> bool:
 
 
 def part_of(batch: ReadBatch) -> dict[str, Any]:
-    """Return what a forward computes as a part of a line; `read_of` is the inverse.
-
-    `w` is the widths, `n` the real tokens of each sample, `y` those that carry loss; where padding
-    is not known, `rows` and `ends` are those of the batch.
+    """Return what a forward computes as a part of a line; `read_of` is the inverse. `w` is the
+    widths, `n` the real tokens of each sample, `y` those that carry loss; where padding is not
+    known, `rows` and `ends` are those of the batch.
     """
     part: dict[str, Any] = {"w": list(batch.widths), "by": batch.padding_source, "loss": batch.loss}
     if batch.real is not None:

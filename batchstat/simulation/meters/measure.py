@@ -29,10 +29,8 @@ def measure(
     by_sample: bool = True,
     cost: BatchCost = TOTAL_TOKENS,
 ) -> Measurement:
-    """Plan an epoch, distribute its batches to the ranks, and measure them.
-
-    Raises:
-        InputError: there is no batch, or no token.
+    """Plan an epoch, distribute its batches to the ranks, and measure them. Raises InputError:
+    there is no batch, or no token.
     """
     strategy, settings, rows = request.strategy, request.settings, shares.samples.rows
     in_parts = shares.epoch.is_split or strategy.cuts_samples

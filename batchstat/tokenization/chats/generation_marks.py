@@ -69,13 +69,11 @@ def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
 
 def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
     """Return a mask of one text: 1 for a token that the installed transformers takes for marked.
-
     Before version 5.24, it asked only for the tokens of the first and the last character of a
     range. If several tokens have the last character, it marked only the first of them. If that
-    token was not found, or was token 0, it marked the rest of the text.
-
-    Source: `apply_chat_template` of src/transformers/tokenization_utils_base.py, transformers 5.24
-    and 5.23.
+    token was not found, or was token 0, it marked the rest of the text. Source:
+    `apply_chat_template` of src/transformers/tokenization_utils_base.py, transformers 5.24 and
+    5.23.
     """
     if _version() >= (5, 24):
         return mask_tokens(tokens, ranges)

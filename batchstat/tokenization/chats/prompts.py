@@ -67,12 +67,11 @@ class Surroundings:
 def shared_ids(
     prompts: tuple[Ints, Ints], texts: tuple[Ints, Ints], around: Surroundings
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Compare the ids of many texts with those of their prompts at once.
-
-    Returns (n,) how many tokens each text shares with its prompt, special tokens included; and (n,)
-    whether that number is uncertain. If all ids of the shorter side are shared, the special tokens
-    follow there, and ids of its own on the longer side. If the first of these ids is that of a
-    special token by chance, the two may share more tokens: then the number is uncertain.
+    """Compare the ids of many texts with those of their prompts at once. Returns (n,) how many
+    tokens each text shares with its prompt, special tokens included; and (n,) whether that number
+    is uncertain. If all ids of the shorter side are shared, the special tokens follow there, and
+    ids of its own on the longer side. If the first of these ids is that of a special token by
+    chance, the two may share more tokens: then the number is uncertain.
     """
     (prompt_ids, prompt_offsets), (text_ids, text_offsets) = prompts, texts
     prompt_sizes, text_sizes = np.diff(prompt_offsets), np.diff(text_offsets)
