@@ -175,16 +175,10 @@ def read_ignored() -> CheckSettings:
 def read_inputs(
     options: Options, check: CheckSettings | None = None, setup: "TrainingSetup | None" = None
 ) -> Inputs:
-    """Return the settings in force for a check: flags over the configuration file over defaults.
-
-    A current setup that is a trainer's configuration or a recording decides settings, too. They are
-    right below the layer that names the current setup:
-    - named by `--current`: configuration file < current setup < flags;
-    - named in the configuration file: current setup < configuration file < flags.
-
-    Raises:
-        OptionError: an invalid limit, or a configuration with invalid keys or values.
-        InputError: the configuration cannot be read.
+    """Return the settings in force for a check: flags over the configuration file over defaults. A
+    current setup that is a trainer's configuration or a recording decides settings, too, right
+    below the layer that names it. Raises OptionError: an invalid limit, or a configuration with
+    invalid keys or values; InputError: the configuration cannot be read.
     """
     if check is None:
         check = read_configuration(options).shared

@@ -30,12 +30,9 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
 def line_of_change(
     inputs: Inputs, basis: "ResolvedSettings", change: "Change", *, all_kept: bool
 ) -> str:
-    """Return the line to paste for a change of the training: the first of these that is possible.
-
-    - the keys or arguments for the user's own trainer,
-    - `batchstat compare`, for batches that no recipe reproduces,
-    - `batchstat recipe`, which prints lines for the user's script,
-    - empty text.
+    """Return the line to paste for a change of the training: the keys or arguments for the user's
+    own trainer; else `batchstat compare`, for batches that no recipe reproduces; else `batchstat
+    recipe`, which prints lines for the user's script; else empty text.
     """
     from batchstat.render.recipes.writing import refusal
 

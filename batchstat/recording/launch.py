@@ -144,12 +144,10 @@ def run_command(
     output: IO[bytes] | None = None,
     signals: list[int] | None = None,
 ) -> int:
-    """Run a command to its end, pass signals on to it, and record its processes. It prints where
-    this process does, or into `output`; `signals` gets the numbers of those that came. Raises
-    InputError where it cannot be started.
-
-    Returns:
-        Its exit code, or minus the number of the signal that ended it.
+    """Run a command to its end, pass signals on to it, and record its processes; return its exit
+    code, or minus the number of the signal that ended it. It prints where this process does, or
+    into `output`; `signals` gets the numbers of those that came. Raises InputError where it cannot
+    be started.
     """
     variables = dict(os.environ if environment is None else environment)
     variables |= orders.as_environment()

@@ -45,13 +45,9 @@ class _Timed(NamedTuple):
 
 
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
-    """Read a calibration from its file, or make one from the folder of a recorded run.
-
-    Returns:
-        The calibration, and the file or folder; None where it was given as it is.
-
-    Raises:
-        InputError: a file that cannot be read, or a recorded run whose times cannot be used.
+    """Read a calibration from its file, or make one from the folder of a recorded run. Return it
+    with the file or folder; None where it was given as it is. Raises InputError: a file that cannot
+    be read, or a recorded run whose times cannot be used.
     """
     if isinstance(calibration, Calibration):
         return calibration, None

@@ -68,11 +68,9 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
-    """Return digests of everything that the counts of a split depend on. Raises SourceError.
-
-    Returns:
-        The SHA-256 of each `SPLIT_BYTES` of the split; and one digest of the bytes outside of the
-        split that its counts depend on, which is empty for a whole source.
+    """Return digests of everything that the counts of a split depend on: the SHA-256 of each
+    `SPLIT_BYTES` of it; and one digest of the bytes outside of it that its counts depend on, which
+    is empty for a whole source. Raises SourceError.
     """
     with as_source_errors(split.source):
         spans = _spans(split.first, split.end)

@@ -7,7 +7,6 @@ from rich.text import Text
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.measured import TimeFit
-from batchstat.calibration.setup import Setup
 from batchstat.render.device import duration, gib
 from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.text import batches, percent
@@ -18,9 +17,15 @@ _USUAL_WIDTH = 4_096  # the width that an estimate is shown for
 
 def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
     """Return what `calibrate` prints: device, model, measured batches, fits, what fits."""
-    hardware, training = calibration.hardware, setup_words(calibration.setup)
+    hardware, setup, training = calibration.hardware, calibration.setup, list[str]()
+    # Not of a recorded run or of a user's function, whose training the setup does not describe.
+    if setup.is_described:
+        training += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
+        training += [f"{setup.attention} attention", setup.optimizer]
+        training += ["gradient checkpointing"] if setup.gradient_checkpointing else []
+    training += ["compiled"] if setup.compile else []
     memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"
-    model = calibration.setup.model + (f": {training}" if training else "")
+    model = setup.model + (f": {', '.join(training)}" if training else "")
     parts: list[RenderableType] = [
         Line("device", f"{hardware.name} ({hardware.device}){memory}"),
         Line("model", model),
@@ -40,18 +45,6 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
     return Group(
         *parts, *_range(calibration), Pasted("use", f"batchstat compare --calibration {path}")
     )
-
-
-def setup_words(setup: Setup) -> str:
-    """Return how a model was trained: "bfloat16 mixed precision, sdpa attention, adamw"."""
-    words = []
-    # Not of a recorded run or of a user's function, whose training the setup does not describe.
-    if setup.is_described:
-        words += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
-        words += [f"{setup.attention} attention", setup.optimizer]
-        words += ["gradient checkpointing"] if setup.gradient_checkpointing else []
-    words += ["compiled"] if setup.compile else []
-    return ", ".join(words)
 
 
 def _table(calibration: Calibration) -> Rows:

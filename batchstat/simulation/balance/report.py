@@ -96,10 +96,6 @@ class SamplerResult:
         """Samples drawn of the largest class / of the smallest class that is drawn at all."""
         return self.ratios[0]
 
-    def least_class_coverage(self, epoch: int) -> float:
-        """Return the coverage of the least covered class after an epoch, counted from 0."""
-        return min(draw.seen[epoch] / draw.before for draw in self.classes)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BalanceReport:

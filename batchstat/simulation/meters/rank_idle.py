@@ -44,11 +44,6 @@ class RankCounts:
         return 1 - self.tokens / (self.world_size * self.slowest_tokens)
 
     @property
-    def idle_quadratic(self) -> float:
-        """The same with the cost of attention."""
-        return 1 - self.squares / (self.world_size * self.slowest_squares)
-
-    @property
     def idle_compute(self) -> float:
         """The same with compute."""
         return 1 - self.compute_of_ranks / (self.world_size * self.compute)
