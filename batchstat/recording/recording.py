@@ -178,7 +178,9 @@ def read_recording(folder: Path) -> Recording:
         trainings.setdefault((process.world_size, n_before[place]), []).append(process)
         n_before[place] += 1
     # A command may start several trainings: the one with the most batches is described.
-    longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
+    most: list[RecordedRank] = max(
+        trainings.values(), key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[]
+    )
     file = folder / PROCESSES
     texts = file.read_bytes().split(b"\n") if file.is_file() else []
     processes = tuple(filter(None, map(parsed, texts)))
@@ -187,7 +189,7 @@ def read_recording(folder: Path) -> Recording:
     return Recording(
         folder=folder,
         facts=facts,
-        ranks=tuple(longest),
+        ranks=tuple(sorted(most, key=lambda process: process.rank)),
         others=max(len(trainings) - 1, 0),
         of_other_runs=len(ranks) - len(ranks_of_run),
         processes=processes,
