@@ -30,8 +30,17 @@ def comparison_screen(
     parts += [Text(), strategy_table(comparison), Text(), *comparison_advice(comparison, command)]
     if details:
         parts += [Text(), *comparison_details(comparison)]
-    parts.append(Line("", _more(comparison, details)))
-    return Group(*parts)
+    # What speed-ups are measured by, and flags that show more.
+    sentence = (
+        f"By {'total tokens' if comparison.model is None else 'the model'}; calibrate for time."
+    )
+    if comparison.is_timed:
+        sentence = "Speed-ups are of time by the calibration."
+    flags = [] if details else ["--details"]
+    flags += ["--all"] if comparison.not_shown else []
+    flags += ["--model"] if comparison.model is None and not comparison.is_timed else []
+    more = f" More: {', '.join(flags)}" if flags else ""
+    return Group(*parts, Line("", f"{sentence}{more}"))
 
 
 def comparison_advice(
@@ -210,15 +219,3 @@ def _legend(comparison: Comparison) -> str:
     if any(row.on_device.is_extrapolated for row in comparison.strategies):
         signs.append(f"{EXTRAPOLATED} extrapolated")
     return "   ".join(signs)
-
-
-def _more(comparison: Comparison, details: bool) -> str:
-    """Return the last line: what speed-ups are measured by, and flags that show more."""
-    by = "total tokens" if comparison.model is None else "the model"
-    flags = [] if details else ["--details"]
-    flags += ["--all"] if comparison.not_shown else []
-    flags += ["--model"] if comparison.model is None and not comparison.is_timed else []
-    sentence = f"By {by}; calibrate for time."
-    if comparison.is_timed:
-        sentence = "Speed-ups are of time by the calibration."
-    return sentence + (f" More: {', '.join(flags)}" if flags else "")
