@@ -75,8 +75,7 @@ _CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
 _WITH_CONTAINERS = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
 # Schemes under which `?`, `#` and `;` may stand in patterns and in names of files.
 _OF_OBJECTS = _WITH_CONTAINERS | {"s3", "s3a", "gs", "gcs", "adl", "hf", "memory", "oss"}
-# What ends a name. Under `_OF_OBJECTS` it does so only before a parameter, or before the `…` of a
-# shown address.
+# What ends a name. Under `_OF_OBJECTS` only before a parameter, or the `…` of a shown address.
 _AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
 _AFTER_OBJECT = re.compile(rf"[?#;](?=[^/?#;=]*=|{LEFT_OUT})")
 _SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")

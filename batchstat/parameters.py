@@ -216,8 +216,7 @@ def read_parameters(
 ) -> dict[str, object]:
     """Parse the parameters in `key=value,key=value`, each with the type of its field's default. A
     comma starts a new parameter only if `key=` follows. Raises OptionError: an unknown parameter
-    (with the nearest known one), a repeated parameter, one without a value, or a value of the wrong
-    kind.
+    (with the nearest known one), a repeated parameter, or a missing or wrong value.
     """
     pairs: dict[str, str] = {}
     for part in _split_parameters(text):

@@ -92,8 +92,7 @@ class Classes:
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
         """Build classes from labels of any type; those with the same `label_text` are one. A list,
         tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a", the rarer
-        one. Lists of 0 and 1 are read as `Labels.resolved` reads them. Raises InputError: see `of`,
-        and `Labels.resolved`.
+        one. Lists of 0 and 1 are as of `Labels.resolved`. Raises InputError as that and `of` do.
         """
         code_of: dict[str, int] = {}  # of each text, in the order of their first samples
         codes: list[int] = []

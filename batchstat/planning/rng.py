@@ -52,8 +52,7 @@ def _sequence(purpose: int, *entropy: int) -> np.random.SeedSequence:
 @contextmanager
 def unchanged_random_state(loader: Any = None) -> Iterator[None]:
     """Restore the random state of Python, NumPy, torch and a loader's generator at the end. To read
-    a loader or a sampler draws random numbers. The training after it must not depend on whether its
-    batches were looked at.
+    a loader or a sampler draws random numbers, on which the training after it must not depend.
     """
     torch = sys.modules.get("torch")  # not imported for this
     generator: Any = getattr(loader, "generator", None)  # that the user gave the loader, if any

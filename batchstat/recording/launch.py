@@ -146,8 +146,7 @@ def run_command(
 ) -> int:
     """Run a command to its end, pass signals on to it, and record its processes; return its exit
     code, or minus the number of the signal that ended it. It prints where this process does, or
-    into `output`; `signals` gets the numbers of those that came. Raises InputError where it cannot
-    be started.
+    into `output`; `signals` gets those that came. Raises InputError where it cannot start.
     """
     variables = dict(os.environ if environment is None else environment)
     variables |= orders.as_environment()

@@ -73,8 +73,7 @@ def recorded_calibration(recording: Recording) -> Calibration:
     """Return the times of a recorded run as a calibration. The seconds of a batch are those of its
     forward and backward on the rank that computes most. Those of an update are what else a step
     took: loading, communication, the optimizer's update. Raises InputError: too little was
-    computed, all batches are about as large or have several forwards, or their times are too far
-    from the fitted ones.
+    computed, all batches are about as large or have several forwards, or the fit is too far off.
     """
     name = recording.folder.as_posix()
     if not recording.ranks:

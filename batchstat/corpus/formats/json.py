@@ -31,8 +31,7 @@ def read_json(
     """Yield the columns of the objects in an array, which is never entirely in memory. The array is
     the file, or where `options.records` says. A single object is read where it is a table as
     pandas' `DataFrame.to_json()` writes it. Raises InputError: no array of objects; JSON that is
-    malformed or ends early, or bytes that are not UTF-8, after which the start of the next record
-    cannot be found.
+    malformed or ends early, or bytes that are not UTF-8, after which no next record can be found.
     """
     collector, text = RecordCollector(opened, options), JsonText(opened)
     if options.records is None and text.mark() == "{":

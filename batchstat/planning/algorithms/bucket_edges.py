@@ -34,8 +34,7 @@ def each_optimal_edges(
     of the `cost` of the edge above each, which rises with it; where the edge itself is the cost,
     the padding to the edges. The result is exact: dynamic programming over the distinct lengths,
     with the best last cut found on the lower hull of lines (slope: samples so far; Monge costs), in
-    time proportional to buckets × distinct lengths. Raises InputError: fewer than `least` samples
-    in all.
+    time proportional to buckets × distinct lengths. Raises InputError: fewer than `least`.
     """
     check_least(least, int(counts.sum()))
     lengths = values.tolist()

@@ -69,8 +69,7 @@ def cut_by_target(
     target, but leaves a sample for each batch that follows. Returns (n_steps, n_batches + 1)
     offsets, which end before the last sample where the batches do not suffice. `targets` (n_steps,)
     are for a batch that begins with the longest sample. If `falling`, the target falls along a
-    step, with the square root of what a row costs: of batches of unlike cost, small ones go beside
-    the largest.
+    step, with the square root of what a row costs: small batches go beside the largest.
     """
     costs, most_rows = steps.costs.ravel(), steps.most_rows.ravel()
     # A square root, unlike other powers, has the same last bit on every machine.

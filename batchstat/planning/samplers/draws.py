@@ -18,8 +18,7 @@ def draw_counts(
 ) -> Ints:
     """Draw `counts[i]` samples of class i. Returns them all, ascending. A class with enough samples
     is drawn from without replacement. One with fewer is drawn from with replacement, as in
-    Catalyst's BalanceClassSampler; or, if `even`, each of its samples is drawn as often as any
-    other, or once more.
+    Catalyst's BalanceClassSampler; or, if `even`, each sample as often as any other, or once more.
     """
     check_total(sum(counts))
     of_classes = []

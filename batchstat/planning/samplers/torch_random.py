@@ -20,8 +20,7 @@ def torch_permutation(n: int, seed: int) -> Ints:
     the partner's own number; or, if an earlier step had the same partner, what the position of the
     last such step held before it. With the partners [2, 2, 2], step 0 makes [2, 1, 0], and step 1
     [2, 0, 1]: position 1 gets the 0 that step 0 left at 2. A loop of swaps takes four times as long
-    as following these chains for all positions together, in as many rounds as the logarithm of the
-    longest chain.
+    as following these chains for all positions together.
     """
     if n < 2:
         return np.arange(n)

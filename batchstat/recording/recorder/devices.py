@@ -49,8 +49,7 @@ class Copies:
         # Pinned memory: into any other, torch would wait for the copy.
         copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         copy.copy_(tensor.detach(), non_blocking=True)
-        # The training may free the tensor: torch gives its memory to no other before this stream
-        # has copied it.
+        # The training may free the tensor: torch keeps its memory until this stream has copied it.
         tensor.record_stream(self._stream)
         return copy
 

@@ -38,8 +38,7 @@ class Forwards:
         self.is_busy = self._is_off = True
         self._busy: set[int] = set()  # the numbers of threads inside a forward or a backward
         self._first_thread, self._has_threads = threading.get_ident(), False
-        # For the number of each thread, its backwards that run now (one inside another with
-        # gradient checkpointing).
+        # By thread, its backwards that run now (one inside another with gradient checkpointing).
         self.backwards: dict[int, int] = {}
         # Ends the command once more, after it was ended as planned; None before.
         self.stop_again: Callable[[], None] | None = None
@@ -262,8 +261,7 @@ class Forwards:
             return None
         nested = numbers.nested
         has_mask_alone = "attention_mask" in nested and "input_ids" not in nested
-        # A model that is given embeddings, as some with pictures are: its mask stands in for its
-        # ids, which are not known.
+        # Where a model is given embeddings, as some with pictures are, its mask stands in for ids.
         if "inputs_embeds" in arguments and has_mask_alone:
             nested["input_ids"] = nested["attention_mask"]
             numbers.tensors.append(nested["attention_mask"])

@@ -32,9 +32,7 @@ def marks_at_right_end(marks: Any) -> Any:
 
 
 def real_by(name: Any, mask: Any, ids: Any) -> Any:
-    """Return (n_rows, width) which tokens are real by an array called `name`; None where it
-    does not mark padding.
-    """
+    """Return (n_rows, width) which tokens are real by an array; None where it marks no padding."""
     if "mask" not in str(name) or shape_of(mask) != shape_of(ids):
         return None
     # An attention_mask of transformers marks real tokens. A padding mask, such as

@@ -97,8 +97,7 @@ def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
     def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         recorder.has_optimizer = True
         original(self, *args, **kwargs)
-        # Before torch 2.0, `step` of a class is wrapped when its first optimizer is made: each
-        # class defines its own.
+        # Before torch 2.0, each class defines `step`, wrapped when its first optimizer is made.
         if not has_hooks and type(self) not in wrapped:
             wrapped.add(type(self))
             patches.wrap(type(self), "step", step)

@@ -51,8 +51,7 @@ def read_parts(
 ) -> list[ReadBatch]:
     """Return what each set of token ids in a batch, as of `read_batch`, computes, each at a width
     of its own. Where it is not known whether the model has a decoder, labels of another width are
-    those of one. `inside` is what was seen inside the model, and gets what arrays tell of the next
-    batches.
+    those of one. `inside` is what was seen in the model, and gets what arrays tell.
     """
     inside = Inside([]) if inside is None else inside
     parts: list[ReadBatch] = []

@@ -1,7 +1,5 @@
 """The screen of `calibrate`: what a batch takes, how exact that is, and what to run next."""
 
-from collections.abc import Iterator
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -42,9 +40,16 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
         if fit.residual is not None and fit.worst is not None:
             error = f"±{percent(fit.residual)}, at most {percent(fit.worst)} off"
         parts.append(Line("memory", f"{formula}: {error}"))
-    return Group(
-        *parts, *_range(calibration), Pasted("use", f"batchstat compare --calibration {path}")
-    )
+    if not calibration.is_estimate:
+        measured = f"{batches(len(calibration.points))} measured"
+        if too_large := calibration.too_large:
+            measured += f", {too_large:,} more ran out of memory"
+        largest = f"{calibration.most_tokens:,} tokens and rows of {calibration.widest:,}"
+        beyond = "beyond, numbers are extrapolated"
+        parts.append(Line("range", f"{measured}, up to {largest}; {beyond}"))
+    if fitting := _fitting(calibration):
+        parts.append(Line("fits", fitting))
+    return Group(*parts, Pasted("use", f"batchstat compare --calibration {path}"))
 
 
 def _table(calibration: Calibration) -> Rows:
@@ -77,18 +82,6 @@ def _time(fit: TimeFit) -> str:
     parts += [f"{duration(fit.per_step)} per update"] if fit.per_step else []
     parts += [f"{duration(fit.per_shape)} for each new shape"] if fit.per_shape else []
     return f"{' + '.join(parts)}: ±{percent(fit.residual)}, at most {percent(fit.worst)} off"
-
-
-def _range(calibration: Calibration) -> Iterator[Line]:
-    """Yield the lines on which batches it holds for, and which fit into memory."""
-    if not calibration.is_estimate:
-        measured = f"{batches(len(calibration.points))} measured"
-        if too_large := calibration.too_large:
-            measured += f", {too_large:,} more ran out of memory"
-        largest_batch = f"{calibration.most_tokens:,} tokens and rows of {calibration.widest:,}"
-        yield Line("range", f"{measured}, up to {largest_batch}; beyond, numbers are extrapolated")
-    if fitting := _fitting(calibration):
-        yield Line("fits", fitting)
 
 
 def _fitting(calibration: Calibration) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.documents.spreads import SeedSpread
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
@@ -31,9 +30,8 @@ def comparison_screen(
     if details:
         parts += [Text(), *comparison_details(comparison)]
     # What speed-ups are measured by, and flags that show more.
-    sentence = (
-        f"By {'total tokens' if comparison.model is None else 'the model'}; calibrate for time."
-    )
+    by = "total tokens" if comparison.model is None else "the model"
+    sentence = f"By {by}; calibrate for time."
     if comparison.is_timed:
         sentence = "Speed-ups are of time by the calibration."
     flags = [] if details else ["--details"]
@@ -134,7 +132,11 @@ def strategy_columns(
     # Rows that were simulated with several seeds have the padding over these: all equally many.
     if over_seeds := [row.seeds for row in rows if row.seeds]:
         seeds = len(over_seeds[0].padding_ratio.ratios)
-        columns[f"over {seeds} seeds"] = lambda row: _mean_and_deviation(row.seeds)
+        columns[f"over {seeds} seeds"] = lambda row: (
+            f"{percent(ratio.mean, 2)} ± {100 * ratio.std:.2f}"
+            if (ratio := row.seeds and row.seeds.padding_ratio)
+            else ""
+        )
     columns["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
     columns |= device_columns(rows, comparison.device)
     columns["steps"] = lambda row: f"{row.counts.steps:,}"
@@ -167,12 +169,6 @@ def weight_range(row: StrategyResult) -> str:
 
 def _share(share: float) -> str:
     return percent(share, 2) if share else ""
-
-
-def _mean_and_deviation(seeds: SeedSpread | None) -> str:
-    if seeds is None:
-        return ""
-    return f"{percent(seeds.padding_ratio.mean, 2)} ± {100 * seeds.padding_ratio.std:.2f}"
 
 
 # What is most important to know of a row: its sign and its standing in `STANDINGS`.

@@ -144,8 +144,7 @@ class BalanceReport:
         corpus over all epochs (`LEAST_SEEN`), and compute at most three times as much as `none`. Of
         those within 1.5 times the compute of `none` (`MOST_COMPUTE`), it is the one with the most
         coverage, and among about equal coverages the one with the least compute. If all compute
-        more, it is the one with the least compute. None if no sampler qualifies, or only one is
-        compared.
+        more, the one with the least. None if no sampler qualifies, or only one is compared.
         """
         # None if `none` leaves no batch: no sampler is then left out for its compute.
         affordable = [r for r in self.balanced if (r.relative_compute or 0) <= _MOST_EVER]

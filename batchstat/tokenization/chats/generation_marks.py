@@ -72,8 +72,7 @@ def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
     Before version 5.24, it asked only for the tokens of the first and the last character of a
     range. If several tokens have the last character, it marked only the first of them. If that
     token was not found, or was token 0, it marked the rest of the text. Source:
-    `apply_chat_template` of src/transformers/tokenization_utils_base.py, transformers 5.24 and
-    5.23.
+    `apply_chat_template` of src/transformers/tokenization_utils_base.py, 5.24 and 5.23.
     """
     if _version() >= (5, 24):
         return mask_tokens(tokens, ranges)

@@ -68,8 +68,7 @@ class Shortcut(ABC):
 def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, int | None]:
     """Return the number of special tokens of a sample, by its number of texts: 1, or 2 for a pair.
     The number is 0 if `special_tokens` is false. It is None if the tokens of a sample may be other
-    than those of its texts and a fixed number of special ones: samples must then be tokenized
-    whole.
+    than those of its texts and a fixed number of special ones: it is then tokenized whole.
     """
     # A template of the post-processor puts the same special tokens around all texts. But it may
     # also repeat or omit a text, even without special tokens: none that is published does.

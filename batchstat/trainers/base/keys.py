@@ -99,9 +99,7 @@ class TrainerConfig:
 
     @classmethod
     def read(cls, where: str, all_values: Mapping[str, Any]) -> Self:
-        """Return the record of a configuration. Raises OptionError for a value of another type or
-        range.
-        """
+        """Return the record of a configuration. Raises OptionError for a wrong type or range."""
         values = {
             name: _checked_value(f"{where}: {name}", all_values[name], declared)
             for name, declared in cls.keys().items()

@@ -27,8 +27,7 @@ _WITHOUT_EFFECT = {
 def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     """Return the keywords with which `batchstat.profile` counts the corpus of a configuration as
     its trainer does. Raises InputError: the configuration names no corpus, or one that cannot be
-    read, lacks the trainer's columns, or whose tokenizer or chat template are not those of the
-    trainer.
+    read, lacks the trainer's columns, or the tokenizer or chat template is not the trainer's.
     """
     keywords = {**setup.corpus.reading, **given}
     # The configuration's template does not count where the user chooses a content other than chats.

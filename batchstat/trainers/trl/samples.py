@@ -81,8 +81,7 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
 
 def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamples:
     """Return the samples that TRL batches: without empty ones, truncated, without those that have
-    no trained token left, and shuffled. Raises InputError: TRL stops at this corpus, or no sample
-    is left.
+    no trained token left, and shuffled. Raises InputError: TRL stops at it, or none is left.
     """
     if config.assistant_only_loss:
         _check_answers(profile)

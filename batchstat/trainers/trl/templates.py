@@ -48,9 +48,7 @@ def answers_template(source: str) -> Path | None:
 
 
 def check_tokens(path: Path, tokenizer: str) -> None:
-    """Raise InputError if a tokenizer lacks tokens of another one whose chat template it gets: TRL
-    adds them to it.
-    """
+    """Raise InputError if a tokenizer lacks tokens of a chat template it gets: TRL adds them."""
     if not path.is_dir():
         raise InputError(
             f"the chat template of {path.as_posix()} is not loaded here",
