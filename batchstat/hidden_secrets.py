@@ -1,7 +1,6 @@
-"""Texts, commands and settings as they are shown: without what may be a secret.
-
-The recorder loads this module by its place: it is in the grammar of Python 3.8, and imports the
-standard library alone.
+"""Texts, commands and settings as they are shown: without what may be a secret. The recorder loads
+this module by its place: it is in the grammar of Python 3.8, and imports the standard library
+alone.
 """
 
 from __future__ import annotations

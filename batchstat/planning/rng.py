@@ -1,5 +1,4 @@
 """Random streams by name: each depends on the seed, the epoch and its purpose, and on nothing else.
-
 Windows draw from `(seed, epoch, window)`. `SeedSequence` pads its entropy with zeros, so that
 `(seed, epoch)` alone would be the stream of window 0: all other streams have spawn keys.
 """

@@ -1,6 +1,5 @@
-"""Starts a command whose processes record what they train on, and waits for its end.
-
-Its output, signals and exit code are its own. Only PYTHONPATH is longer, for `sitecustomize.py`.
+"""Starts a command whose processes record what they train on, and waits for its end. Its output,
+signals and exit code are its own. Only PYTHONPATH is longer, for `sitecustomize.py`.
 """
 
 import json

@@ -1,5 +1,4 @@
 """The lines of a recording, as `recorder/` writes them; those that somebody edited are refused.
-
 Keys may be added without another format, so that an older batchstat reads the rest.
 """
 

@@ -1,7 +1,6 @@
-"""The times of a recorded run as a calibration, in the form that `calibrate` measures.
-
-They include all that its steps do, so that nothing has to be known of its ranks. Its batches have
-any size, and some met a stall: those of about one size are a point, whose seconds are a median.
+"""The times of a recorded run as a calibration, in the form that `calibrate` measures. They include
+all that its steps do, so that nothing has to be known of its ranks. Its batches have any size, and
+some met a stall: those of about one size are a point, whose seconds are a median.
 """
 
 import os

@@ -1,6 +1,5 @@
-"""Locations of files: on this machine, or at an address such as s3://bucket/key.
-
-Whatever works with a `Path` also works with what `as_path` returns for an address.
+"""Locations of files: on this machine, or at an address such as s3://bucket/key. Whatever works
+with a `Path` also works with what `as_path` returns for an address.
 """
 
 import glob

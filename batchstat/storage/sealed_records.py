@@ -1,5 +1,4 @@
 """JSON records that batchstat wrote, checked against declared types and a digest of their content.
-
 A file that is read back is trusted no more than what a user writes: it may be cut short, damaged,
 edited, or merged by a version control system. The digest is over values and not over bytes, so a
 flipped bit either changes nothing that is used or is an error.

@@ -1,9 +1,8 @@
-"""Classic bin packing of samples into rows, on the histogram of lengths where possible.
-
-Best fit takes samples longest first. Samples of equal length are interchangeable, so they are
-placed together: whole runs of rows with the same room take the same number of them. Which sample
-goes where is derived afterwards, for all at once, and equals the result of a loop over the samples.
-An empty sample counts as one token, or a row could hold infinitely many.
+"""Classic bin packing of samples into rows, on the histogram of lengths where possible. Best fit
+takes samples longest first. Samples of equal length are interchangeable, so they are placed
+together: whole runs of rows with the same room take the same number of them. Which sample goes
+where is derived afterwards, for all at once, and equals the result of a loop over the samples. An
+empty sample counts as one token, or a row could hold infinitely many.
 """
 
 from bisect import bisect_left, bisect_right, insort

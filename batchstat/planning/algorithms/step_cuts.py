@@ -1,7 +1,6 @@
-"""Optimizer steps cut into batches of similar lengths, many steps at once.
-
-A step's samples are sorted, longest first, and a batch is consecutive ones: two batches whose
-lengths overlap can swap samples until they do not, and no row of either gets wider.
+"""Optimizer steps cut into batches of similar lengths, many steps at once. A step's samples are
+sorted, longest first, and a batch is consecutive ones: two batches whose lengths overlap can swap
+samples until they do not, and no row of either gets wider.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,5 @@
-"""torch's random draws without torch: its CPU generator and the two draws that samplers use.
-
-The generator is MT19937 seeded as NumPy's legacy seeding does, with the lower 32 bits of the seed.
+"""torch's random draws without torch: its CPU generator and the two draws that samplers use. The
+generator is MT19937 seeded as NumPy's legacy seeding does, with the lower 32 bits of the seed.
 Source: torch's randperm_cpu and multinomial kernels; equal to them in every case tried.
 """
 

@@ -1,5 +1,4 @@
 """Tensors and times of a device such as a GPU, noted while it computes, and read a step later.
-
 Nothing here waits for the device, by which a training would be slower.
 """
 

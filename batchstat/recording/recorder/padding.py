@@ -1,6 +1,5 @@
-"""What of a batch is padding, as its mask, its positions, its lengths or a padding id say.
-
-Arrays are NumPy's or tensors of torch: what is done with them here both can do.
+"""What of a batch is padding, as its mask, its positions, its lengths or a padding id say. Arrays
+are NumPy's or tensors of torch: what is done with them here both can do.
 """
 
 from __future__ import annotations

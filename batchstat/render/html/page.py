@@ -1,6 +1,5 @@
-"""One self-contained HTML file: text and tables, the data of charts, and the scripts that draw.
-
-Its data is JSON that cannot end its script, cut to what a page has room for.
+"""One self-contained HTML file: text and tables, the data of charts, and the scripts that draw. Its
+data is JSON that cannot end its script, cut to what a page has room for.
 """
 
 import base64

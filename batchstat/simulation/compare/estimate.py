@@ -1,9 +1,7 @@
-"""An estimate from a part of a corpus, with a confidence interval.
-
-Blocks of consecutive samples are drawn at random without replacement, and divided into groups that
-are simulated separately; the variation between groups shows how far their mean may be off. Source:
-the method of random groups for cluster samples (K. M. Wolter, Introduction to Variance Estimation,
-chapter 2).
+"""An estimate from a part of a corpus, with a confidence interval. Blocks of consecutive samples
+are drawn at random without replacement, and divided into groups that are simulated separately; the
+variation between groups shows how far their mean may be off. Source: the method of random groups
+for cluster samples (K. M. Wolter, Introduction to Variance Estimation, chapter 2).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,5 @@
-"""Sample coverage: which samples each rank computes, how often, and how classes mix in batches.
-
-A unit is the batches that reach one rank together. In a turn, each rank gets a unit.
+"""Sample coverage: which samples each rank computes, how often, and how classes mix in batches. A
+unit is the batches that reach one rank together. In a turn, each rank gets a unit.
 """
 
 from dataclasses import dataclass

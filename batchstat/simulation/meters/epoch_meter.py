@@ -1,5 +1,4 @@
 """Measurement of planned batches as they are distributed: all at once, or in rounds of some steps.
-
 A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
 `gradient_accumulation_steps` turns.
 """

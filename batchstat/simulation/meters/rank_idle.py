@@ -1,6 +1,5 @@
-"""Rank idle: what is computed between two meetings of ranks, on the slowest and the mean rank.
-
-A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
+"""Rank idle: what is computed between two meetings of ranks, on the slowest and the mean rank. A
+unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
 `gradient_accumulation_steps` turns. Ranks meet once in each step, or in each turn (`wait`).
 """
 

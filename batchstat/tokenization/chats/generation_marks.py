@@ -1,8 +1,7 @@
-"""Find what a chat template marks with `{% generation %}`, by an ordinary rendering.
-
-transformers renders such a template piece by piece, to know where in the text a marked part begins.
-If the template writes its marked parts straight to the text, a special character before and after
-each of them says the same.
+"""Find what a chat template marks with `{% generation %}`, by an ordinary rendering. transformers
+renders such a template piece by piece, to know where in the text a marked part begins. If the
+template writes its marked parts straight to the text, a special character before and after each of
+them says the same.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""How many tokens a text shares with the prompt that it begins with.
-
-The shared tokens are the prompt, and carry no loss; all tokens after them do. The end of a prompt
-and the beginning of a completion may merge into one token. So the prompt alone and the whole text
-are both tokenized, and their tokens compared from the first one on. Source: TRL 1.16, SFTTrainer.
+"""How many tokens a text shares with the prompt that it begins with. The shared tokens are the
+prompt, and carry no loss; all tokens after them do. The end of a prompt and the beginning of a
+completion may merge into one token. So the prompt alone and the whole text are both tokenized, and
+their tokens compared from the first one on. Source: TRL 1.16, SFTTrainer.
 """
 
 from bisect import bisect

@@ -1,5 +1,4 @@
 """Count whole texts with fastokens, a faster engine for tokenizers that `engine_gate` admits.
-
 Loading the engine takes as long as counting some megabytes without it. So it is loaded only once
 that much text is known to come, or twice as much has been counted; on a thread of its own, so that
 reading goes on meanwhile. Whether the gate admits the tokenizer is found out only then, because

@@ -1,9 +1,8 @@
-"""The state of Python objects as a digest: equal digests mean equal state.
-
-The counts of a tokenizer written in Python depend on whatever its class reads from its files and
-stores in its attributes, such as the ranks of merges or the scores of a SentencePiece model. No
-file contains all of that. So the digest includes everything that its attributes refer to, directly
-or through other objects.
+"""The state of Python objects as a digest: equal digests mean equal state. The counts of a
+tokenizer written in Python depend on whatever its class reads from its files and stores in its
+attributes, such as the ranks of merges or the scores of a SentencePiece model. No file contains all
+of that. So the digest includes everything that its attributes refer to, directly or through other
+objects.
 """
 
 import copyreg

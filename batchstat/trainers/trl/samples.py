@@ -1,5 +1,4 @@
 """The samples that TRL's SFTTrainer batches: of which columns, truncated, dropped, shuffled.
-
 Checked against TRL 1.16: `SFTTrainer._prepare_dataset` in trl/trainer/sft_trainer.py; and
 `Dataset.shuffle` of datasets.
 """

@@ -1,9 +1,7 @@
 """The chat template with which TRL finds the answers of chats, under `assistant_only_loss`, and the
-tokens of one that it takes from another tokenizer.
-
-Checked against TRL 1.16: `has_generation_markers` and `get_training_chat_template` in
-trl/chat_template_utils.py, which knows a template by its text, and the files of both in
-trl/chat_templates.
+tokens of one that it takes from another tokenizer. Checked against TRL 1.16:
+`has_generation_markers` and `get_training_chat_template` in trl/chat_template_utils.py, which knows
+a template by its text, and the files of both in trl/chat_templates.
 """
 
 import re
