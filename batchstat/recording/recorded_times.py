@@ -127,22 +127,18 @@ def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list
 def _awaited_in_turns(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
     # Of batches that ranks compute at once, the others wait for the largest.
     turns = [[timed for timed in turn if timed is not None] for turn in zip_longest(*of_ranks)]
-    return [max(turn, key=_size)._replace(is_new=_has_new(turn)) for turn in turns]
+    return [max(turn, key=_size)._replace(is_new=any(t.is_new for t in turn)) for turn in turns]
 
 
 def _awaited_in_step(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
     sums = [[sum(sizes) for sizes in zip(*map(_size, each), strict=True)] for each in of_ranks]
     slowest = of_ranks[sums.index(max(sums))]
-    is_new = any(map(_has_new, of_ranks))
+    is_new = any(timed.is_new for batches in of_ranks for timed in batches)
     return [*slowest[:-1], *(last._replace(is_new=is_new) for last in slowest[-1:])]
 
 
 def _size(timed: _Timed) -> tuple[int, int]:
     return timed.shape.tokens, timed.shape.pairs
-
-
-def _has_new(batches: Sequence[_Timed]) -> bool:
-    return any(timed.is_new for timed in batches)
 
 
 def _computed_steps(rank: RecordedRank) -> list[list[_Timed]]:

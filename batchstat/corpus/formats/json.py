@@ -66,7 +66,16 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
     _enter(path, text, keys)
     elements = _elements(path, text)
     yield from _within(path, elements, within) if within else elements
-    _leave(path, text, len(keys))
+    for (
+        _
+    ) in keys:  # behind the objects around the list, so that a file that is cut there is noticed
+        while text.mark() == ",":
+            if _next_key(path, text) is not None:
+                with _located(path, text):
+                    text.skip()
+        if text.mark() != "}":
+            raise InputError(f"{path}: malformed JSON: it ends within an object")
+        text.at += 1
     if text.mark():
         raise InputError(f"{path}: something follows the end of the array", "use one per file")
 
@@ -122,18 +131,6 @@ def _next_key(path: str, text: JsonText) -> str | None:
         text.at += 1
         text.mark()
         return str(key)
-
-
-def _leave(path: str, text: JsonText, depth: int) -> None:
-    """Move behind the objects around the list, so that a file that is cut there is noticed."""
-    for _ in range(depth):
-        while text.mark() == ",":
-            if _next_key(path, text) is not None:
-                with _located(path, text):
-                    text.skip()
-        if text.mark() != "}":
-            raise InputError(f"{path}: malformed JSON: it ends within an object")
-        text.at += 1
 
 
 def _elements(path: str, text: JsonText) -> Iterator[SizedRecord]:

@@ -1,4 +1,4 @@
-"""An epoch planned, distributed and measured. A unit is the batches that reach one rank together."""
+"""An epoch planned, distributed and measured. A unit: the batches that reach a rank together."""
 
 from collections.abc import Iterator
 from dataclasses import replace
