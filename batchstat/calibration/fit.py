@@ -53,8 +53,7 @@ def fit_calibration(
     points: Sequence[Point], fixed: int | None, gradients: int | None = None
 ) -> tuple[TimeFit, MemoryFit | None]:
     """Return the fits of a batch's seconds and bytes, the second None where `fixed` is None.
-    Relative errors count for seconds, of small batches too; not for bytes, since the largest
-    batches decide what fits.
+    Relative errors count for seconds, not for bytes: the largest batches decide what fits.
     """
     shapes = [point.shape for point in points]
     columns = columns_of(shapes)

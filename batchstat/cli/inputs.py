@@ -54,10 +54,9 @@ _REPLACED_BY_FLAG = {
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs(CheckSettings):
-    """What a command works with: the options given, and the values in force for one check; a
-    command that checks nothing has the default one. The current setup is a strategy; or a trainer's
-    configuration, which then is `setup`; or a recording, which then is `observed`, and `setup` what
-    its arguments mean.
+    """What a command works with: the options given, and the values in force for one check; without
+    a check, the default one.  The current setup is a strategy; or a trainer's configuration, which
+    then is `setup`; or a recording, which then is `observed`, and `setup` what its arguments mean.
     """
 
     options: Options

@@ -56,10 +56,10 @@ class Classes:
         keep: Sequence[str] = (),
     ) -> "Classes":
         """Build classes from encoded labels: `codes` (n,) index `names`, the labels in the order of
-        their first sample; −1 is no label. With `offsets` (n + 1,), sample i has
-        codes[offsets[i] : offsets[i + 1]], at least one. If labels to `keep` are given, others are
-        as no label. A label in which no sample counts becomes no class. Raises InputError: a label
-        to keep does not occur, or no sample has a label.
+        their first sample; −1 for none. With `offsets` (n + 1,), sample i has codes[offsets[i] :
+        offsets[i + 1]], at least one. If labels to `keep` are given, others are as no label. A
+        label in which no sample counts becomes no class. Raises InputError: a label to keep does
+        not occur, or no sample has a label.
         """
         for label in keep:
             if label not in names:

@@ -52,8 +52,7 @@ class _Today(NamedTuple):
 def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple[BatchPlan, Ints]]:
     """Yield an epoch of `regrouped`, in whole steps: the plan of some of them, each batch a unit,
     and (n_turns, world_size) the unit of each rank, −1 where it has none. They come step by step
-    where the epoch is read in an order that comes in pieces, and one plan of it is distributed in
-    turn; else all at once.
+    where the order comes in pieces and one plan is distributed in turn; else all at once.
     """
     strategy, settings = request.strategy, request.settings
     assert isinstance(strategy, Regrouped)

@@ -55,8 +55,7 @@ class CollatedBatches:
     @property
     def constant_widths(self) -> tuple[int, ...]:
         """Tokens to which all rows are padded, as with padding="max_length": of each forward. Empty
-        if widths differ, or if every batch has a row as long as its width, so that it may be padded
-        to its longest row.
+        if widths differ, or may be those of the longest rows.
         """
         batches, rows = self.batches, self.samples.rows
         widths = batches.forward_widths

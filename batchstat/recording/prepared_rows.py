@@ -58,9 +58,8 @@ class PreparedRows:
 
 
 def why_unreadable(dataset: Any) -> str:
-    """Return why the rows of a data set cannot be read from its table; empty if they can. Rows are
-    read from the Arrow table of a `datasets.Dataset`, since to iterate it takes longer and may run
-    code of the user's.
+    """Return why the rows of a data set cannot be read from its table; empty if they can. They are
+    read from the Arrow table of a `datasets.Dataset`: to iterate takes longer.
     """
     if type(dataset).__module__.partition(".")[0] != "datasets":  # a class of the user's own
         return "the data set makes its samples itself"

@@ -232,8 +232,7 @@ def etag_in(info: dict[str, Any]) -> str:
 def identity(address: str, etag: str) -> str:
     """Return the etag of a file as it is stored, by which a later run knows the file again.
     Addresses that differ in their query are stored alike, without it. So a digest of the full
-    address tells them apart. It is keyed with a secret of this machine: no query can be found out
-    by trying.
+    address, keyed with a secret of this machine, tells them apart.
     """
     # Any other address is stored completely.
     if not isinstance(address, Address) or not etag:

@@ -66,8 +66,7 @@ def in_order(
         while results:
             yield results.popleft().result()
     finally:
-        # Without waiting: after the loops above, no work is left, and after an interrupt, this call
-        # should end at once.
+        # Without waiting: no work is left, or after an interrupt, this call should end at once.
         if is_own_pool:
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:

@@ -105,8 +105,7 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
         yield 0, HEAD_BYTES
         yield stop, stop + 8
     else:
-        # The lines that name the columns; the byte that tells whether a line begins with the split;
-        # and the rest of the last line.
+        # The lines that name the columns; whether a line begins here; the rest of the last.
         yield 0, next_line(file, HEAD_BYTES)
         yield max(split.first - 1, 0), split.first
         yield stop, next_line(file, stop)

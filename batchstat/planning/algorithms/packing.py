@@ -20,8 +20,7 @@ from batchstat.lengths.stats import distinct
 
 class Packing(NamedTuple):
     """Where (n,) lengths go: run by run, the next ones to `rows` rows from `row` on, equally many.
-    Lengths [6, 4, 4] in two rows of 8 tokens: the run (row 0, 1 row, 1 length each) and the run
-    (row 1, 1 row, 2 lengths each).
+    [6, 4, 4] in rows of 8: the runs (row 0, 1 row, 1 length each) and (row 1, 1 row, 2).
     """
 
     row: Ints  # (m,) the first row of each run

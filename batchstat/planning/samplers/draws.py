@@ -79,8 +79,7 @@ def _floyd(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
 def round_shares(shares: Sequence[float], total: int) -> list[int]:
     """Return whole numbers in proportion to `shares` that add up to `total`, by the largest
     remainder: shares 1, 1, 1 and a total of 10 make 4, 3, 3. Of equal remainders, the first is
-    rounded up. `shares` are not negative and not all 0. Fractions are exact, so that rounding
-    errors decide nothing.
+    rounded up. `shares` are not negative, nor all 0. Fractions are exact.
     """
     fractions = [Fraction(share) for share in shares]
     per_share = total / sum(fractions)

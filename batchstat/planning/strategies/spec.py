@@ -64,9 +64,8 @@ class StrategySpec:
 
     @classmethod
     def of(cls, name: str, **given: Any) -> Self:
-        """Return a strategy by its name in the registry and the values of its parameters:
-        `of("static", batch_size=8)` is `static:batch_size=8`. Raises OptionError: a parameter of
-        packing without packing.
+        """Return a strategy by its name and parameters: `of("static", batch_size=8)` is
+        `static:batch_size=8`. Raises OptionError: a parameter of packing without packing.
         """
         text = name
         for key, value in given.items():

@@ -9,13 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .arguments import (
-    WholeNumbers,
-    arguments_by_name,
-    enters_graph,
-    forwards_around,
-    ranks_meet,
-)
+from .arguments import WholeNumbers, arguments_by_name, enters_graph, forwards_around, ranks_meet
 from .devices import Clock
 from .forward import Forward, Model
 from .loaders import Loaders
@@ -249,8 +243,7 @@ class Forwards:
         """Return the whole numbers among the arguments of a model; None without token ids, or where
         the module is only a part of a model.
         """
-        # A loop may call a layer by itself: an embedding, or a head or a loss, which takes what the
-        # model computed.
+        # A loop may call a layer: an embedding; a head or a loss, of what the model computed.
         if isinstance(module, _torch().nn.Embedding) or not enters_graph(arguments):
             return None
         numbers = WholeNumbers(arguments)

@@ -29,8 +29,7 @@ class ReadBatch:
     rows: int
     width: int  # tokens to which every row is padded; of an encoder and a decoder, both together
     widths: tuple[int, ...] = ()  # (width,), or the widths of encoder and decoder
-    # For each row, the number of real tokens of each of its samples, and of those that carry loss;
-    # None where that is not known.
+    # For each row, the real tokens of each of its samples, and the trained ones; None: not known.
     real: list[list[int]] | None = None
     trained: list[list[int]] | None = None
     # Where the label of a token stands: "shifted", at the token, so that the model moves labels by

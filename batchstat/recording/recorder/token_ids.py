@@ -75,8 +75,7 @@ def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any],
     if len(names) < 2 or _are_of_decoder(names):
         return names, ""
     if seen:
-        # Of other shapes, or in one embedding, they are several texts; else one may be a feature of
-        # the tokens of the other.
+        # Of other shapes, or in one embedding, they are several texts; else maybe a feature.
         n_embeddings = len({inside.reached[name] for name in names})
         if n_embeddings < len(names) or len({shape_of(values[name]) for name in names}) > 1:
             return names, ""

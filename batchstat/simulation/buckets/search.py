@@ -54,8 +54,7 @@ def search_buckets(
 ) -> BucketReport:
     """Find the bucket edges with the least padding, or another cost, and beside them the edges of
     every other rule: `batchstat buckets`. Raises OptionError: a setting that is wrong by itself;
-    InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`, or the
-    settings leave no batch.
+    InputError: more buckets than distinct lengths, too few samples for one, or no batch.
     """
     basis = inputs.resolve(settings)
     after_overflow = inputs.stats.cut(basis.max_length, basis.overflow)

@@ -80,8 +80,7 @@ class EngineCounter(Shortcut):
     ) -> Ints | None:
         """Return (n, 2): tokens of each text, and how many of them it shares with its prompt. None
         if the engine is not loaded, if the special tokens are not the same around all texts, or if
-        the tokenizer raises on a text. Raises MiscountError: a text that the tokenizer also counted
-        has another number of tokens.
+        the tokenizer raises on a text. Raises MiscountError: the tokenizer counts another number.
         """
         special = self._special[1]  # of a text; None if their number is not fixed
         if special is None or not self._can_count_now([prompts, wholes]):

@@ -98,9 +98,8 @@ _ANY = bytes(range(256))
 
 @dataclass(frozen=True)
 class Cuts:
-    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit. A text
-    may be cut between bytes a and b if `left[a] & right[b]` is not 0: if a kind allows a on its
-    left and b on its right.
+    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit:
+    between bytes a and b a text may be cut if `left[a] & right[b]` is not 0.
     """
 
     left: bytes

@@ -151,8 +151,7 @@ class LiveRecording:
             return
         # `log` unsets it, although the Trainer's own numbers may be due at the end of the epoch.
         is_due = control.should_log
-        # Not the method of a subclass: that of TRL's SFTTrainer forgets what it has gathered for
-        # the Trainer's next log.
+        # Not that of a subclass: TRL's SFTTrainer forgets what it gathered for its next log.
         sys.modules["transformers.trainer"].Trainer.log(trainer, numbers)
         control.should_log = is_due
 
