@@ -55,7 +55,7 @@ _REPLACED_BY_FLAG = {
 @dataclass(frozen=True, kw_only=True)
 class Inputs(CheckSettings):
     """What a command works with: the options given, and the values in force for one check; without
-    a check, the default one.  The current setup is a strategy; or a trainer's configuration, which
+    a check, the default one. The current setup is a strategy; or a trainer's configuration, which
     then is `setup`; or a recording, which then is `observed`, and `setup` what its arguments mean.
     """
 

@@ -255,7 +255,7 @@ def split_digests(joined: str) -> list[str]:
 
 
 def fingerprint(ids: Any) -> int:
-    """Return a number that tells batches of token ids apart in this process, by their rows."""
+    """Return a number that tells batches of token ids apart in this process, however transposed."""
     rows, width = ids.shape
     if rows == width:  # the shape does not tell which of the two these are
         return hash(min(_bytes_of(ids), _bytes_of(ids.T)))

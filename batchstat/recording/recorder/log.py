@@ -60,7 +60,7 @@ class Log:
             os.close(file)
 
     def open(self) -> None:
-        """Open the file of this process with its first line, unless it is; a fork gets its own."""
+        """Open this process's file with its first line, unless it is open; a fork gets its own."""
         if self.is_open:
             return
         rank, world_size = ranks()

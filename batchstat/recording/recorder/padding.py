@@ -40,7 +40,7 @@ def real_by(name: Any, mask: Any, ids: Any) -> Any:
         return mask != 0
     if "padding_mask" in str(name):
         return mask == 0
-    # Others, as `mask`, may mark either, or what is predicted: padding is one token, at ends.
+    # Others, as `mask`, may mark either, or what is predicted: padding is one token, at row ends.
     if str(name).startswith(_OTHER_MASKS) or not bool(((mask == 0) | (mask == 1)).all()):
         return None
     for mark in (1, 0) if "pad" in str(name) else (0, 1):

@@ -169,7 +169,8 @@ def _finds_added_tokens(
         return False
     # tokenizers takes raw tokens out of a text before it decides whether a normalized token is a
     # whole word; the engine decides that in the whole text. So beside a raw token "12", another
-    # token is a whole word for tokenizers only. Raw tokens without one at an end do not matter.
+    # token is a whole word for tokenizers only. Raw tokens that neither begin nor end with a letter
+    # or digit do not matter.
     is_word = any(token.normalized and token.single_word for token in added)
     if is_word and any(re.match(r"\w|.*\w\Z", token.content, re.DOTALL) for token in raw):
         return False
