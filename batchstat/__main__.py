@@ -15,11 +15,10 @@ _OBJECTS_PER_SEARCH = 200_000
 
 
 def main() -> None:
-    """Run the command line; exit with 130 on a signal to stop, with 3 on a crash.
-
-    A signal raises KeyboardInterrupt in whatever code runs then. That code may raise another error
-    instead, as the creation of a class does, or drop it, as the callback of a weak reference does.
-    So `stopped`, and not the kind of exception, says whether a signal came.
+    """Run the command line; exit with 130 on a signal to stop, with 3 on a crash. A signal raises
+    KeyboardInterrupt in whatever code runs then. That code may raise another error instead, as the
+    creation of a class does, or drop it, as the callback of a weak reference does. So `stopped`,
+    and not the kind of exception, says whether a signal came.
     """
     stopped = False
 

@@ -1,7 +1,6 @@
-"""Texts, commands and settings as they are shown: without what may be a secret.
-
-The recorder loads this module by its place: it is in the grammar of Python 3.8, and imports the
-standard library alone.
+"""Texts, commands and settings as they are shown: without what may be a secret. The recorder loads
+this module by its place: it is in the grammar of Python 3.8, and imports the standard library
+alone.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ _CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
 _WITH_CONTAINERS = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
 # Schemes under which `?`, `#` and `;` may stand in patterns and in names of files.
 _OF_OBJECTS = _WITH_CONTAINERS | {"s3", "s3a", "gs", "gcs", "adl", "hf", "memory", "oss"}
-# What ends a name. Under `_OF_OBJECTS` it does so only before a parameter, or before the `…` of a
-# shown address.
+# What ends a name. Under `_OF_OBJECTS` only before a parameter, or the `…` of a shown address.
 _AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
 _AFTER_OBJECT = re.compile(rf"[?#;](?=[^/?#;=]*=|{LEFT_OUT})")
 _SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")

@@ -122,10 +122,8 @@ def whole_number(name: str, value: object, min_value: int = 1, max_value: int = 
 
 
 def parse_whole(text: str) -> int:
-    """Return a whole number as people write it: `16384`, `16_384`, `16k` or `1e6`.
-
-    Raises:
-        ValueError: anything else. The message has no name: the caller puts it before.
+    """Return a whole number as people write it: `16384`, `16_384`, `16k` or `1e6`. Raises
+    ValueError: anything else. The message has no name: the caller puts it before.
     """
     written = _WHOLE.fullmatch(text.strip())
     if written is None:
@@ -188,15 +186,11 @@ def named_path(name: str, given: str | os.PathLike[str]) -> Path:
 
 
 def check_fields(record: "DataclassInstance") -> None:
-    """Check the values of a frozen dataclass.
-
-    An int is a whole number from 1 to `MAX_INT`, or in the range of its option; whole numbers that
-    are written as text or come from NumPy are replaced by ints. A bool and a str are what their
-    annotation says. A field annotated `int | None` or `str | None` may be None. An option that
-    lists its values has one of them.
-
-    Raises:
-        OptionError: a field that does not match, named with its value.
+    """Check the values of a frozen dataclass. An int is a whole number from 1 to `MAX_INT`, or in
+    the range of its option; whole numbers that are written as text or come from NumPy are replaced
+    by ints. A bool and a str are what their annotation says. A field annotated with `None` may be
+    None. An option that lists its values has one of them. Raises OptionError: a field that does not
+    match, named with its value.
     """
     options = options_of(record)
     for each in fields(record):
@@ -220,13 +214,9 @@ def check_fields(record: "DataclassInstance") -> None:
 def read_parameters(
     kind: str, name: str, text: str, known: Mapping[str, "Field[Any]"]
 ) -> dict[str, object]:
-    """Parse the parameters in `key=value,key=value`, each with the type of its field's default.
-
-    A comma starts a new parameter only if `key=` follows.
-
-    Raises:
-        OptionError: an unknown parameter (with the nearest known one), a repeated parameter, one
-            without a value, or a value of the wrong kind.
+    """Parse the parameters in `key=value,key=value`, each with the type of its field's default. A
+    comma starts a new parameter only if `key=` follows. Raises OptionError: an unknown parameter
+    (with the nearest known one), a repeated parameter, or a missing or wrong value.
     """
     pairs: dict[str, str] = {}
     for part in _split_parameters(text):
@@ -248,9 +238,8 @@ def read_parameters(
 def checks_keywords(
     settings: "type[DataclassInstance]",
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Return a decorator of public functions that take the fields of a record as keywords.
-
-    A keyword that is neither a field nor a parameter of the function raises an OptionError with the
+    """Return a decorator of public functions that take the fields of a record as keywords. A
+    keyword that is neither a field nor a parameter of the function raises an OptionError with the
     nearest name. All errors of the function name options as its caller does: see `worded`.
     """
 

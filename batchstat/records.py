@@ -1,6 +1,5 @@
-"""Numbers that reports state, each declared once: on the field of the record that holds it.
-
-Its sentence, type and unit stand there. JSON, schemas, the paths of limits, the glossary and the
+"""Numbers that reports state, each declared once: on the field of the record that holds it. Its
+sentence, type and unit stand there. JSON, schemas, the paths of limits, the glossary and the
 columns of frames follow: see `batchstat.documents.parts`.
 """
 

@@ -37,9 +37,8 @@ def printable(text: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    """Return lines for a stream with everything escaped that a CI runner takes for a command.
-
-    Line starts are known only here, as a screen may be wrapped anywhere. The escapes mean the same
+    """Return lines for a stream with everything escaped that a CI runner takes for a command. Line
+    starts are known only here, as a screen may be wrapped anywhere. The escapes mean the same
     character in JSON, TOML and Python.
     """
     return _COMMAND_LINES.sub(r"\1\\u003a", _without_marks(text))

@@ -81,9 +81,8 @@ class Calibration:
 
     @property
     def cost(self) -> BatchCost:
-        """The cost of a batch, in picoseconds; in tokens, where only memory was estimated.
-
-        Its memory is that of the first batch of a step, without gradients of an earlier batch.
+        """The cost of a batch, in picoseconds; in tokens, where only memory was estimated. Its
+        memory is that of the first batch of a step, without gradients of an earlier batch.
         """
         if self.time is None:
             return BatchCost(memory=self.memory)
@@ -145,10 +144,8 @@ class Calibration:
     @property
     def most_bytes(self) -> int | None:
         """The highest fitted peak, in bytes, of a batch taken to fit without a run; None if
-        unknown.
-
-        It is below `fits` by the worst error of the fit, a share of the measured peak: by so much a
-        batch may take more than its fitted peak.
+        unknown. It is below `fits` by the worst error of the fit, a share of the measured peak: by
+        so much a batch may take more than its fitted peak.
         """
         if self.memory is None or self.fits is None:
             return None
@@ -159,18 +156,14 @@ class Calibration:
     def fits_memory(
         self, peak: int, tokens: int, longest: int, *, packed: bool, accumulates: bool = False
     ) -> bool | None:
-        """Return whether batches fit the device; None where that is not known.
+        """Return whether batches fit the device; None where that is not known: by the highest
+        fitted peak, in bytes, and the most total tokens of any of them, and the longest sample in a
+        row, padding included; `packed` rows have several samples, and gradients stay where a step
+        `accumulates` several batches.
 
         A batch that ran fits, and so does a smaller one. For others the fitted peak decides: it
         must be within `most_bytes`. Where nothing ran out of memory, a peak above all memory of the
         device does not fit, and below it nothing is known, since one program never gets all.
-
-        Args:
-            peak: the highest fitted peak of any of the batches, in bytes.
-            tokens: the most total tokens of any of them.
-            longest: tokens of the longest sample in a row, padding included.
-            packed: whether rows have several samples.
-            accumulates: whether steps have several batches, which keep their gradients.
         """
         if self.memory is None:
             return None

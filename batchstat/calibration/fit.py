@@ -14,11 +14,10 @@ first run also finds caches cold, whatever its shape."""
 
 
 def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
-    """Return (n_columns,) coefficients c >= 0 that minimize |columns @ c - values|.
-
-    The minimum is that of ordinary least squares for some subset of the columns, the others at 0:
-    all subsets are tried, which is exact for the few columns here (Lawson and Hanson, Solving Least
-    Squares Problems, 1974, chapter 23, finds the subset by steps).
+    """Return (n_columns,) coefficients c >= 0 that minimize |columns @ c - values|. The minimum is
+    that of ordinary least squares for some subset of the columns, the others at 0: all subsets are
+    tried, which is exact for the few columns here (Lawson and Hanson, Solving Least Squares
+    Problems, 1974, chapter 23, finds the subset by steps).
     """
     n = columns.shape[1]
     # The best fit so far, and its error: at first that of no column.
@@ -54,8 +53,7 @@ def fit_calibration(
     points: Sequence[Point], fixed: int | None, gradients: int | None = None
 ) -> tuple[TimeFit, MemoryFit | None]:
     """Return the fits of a batch's seconds and bytes, the second None where `fixed` is None.
-    Relative errors count for seconds, of small batches too; not for bytes, since the largest
-    batches decide what fits.
+    Relative errors count for seconds, not for bytes: the largest batches decide what fits.
     """
     shapes = [point.shape for point in points]
     columns = columns_of(shapes)

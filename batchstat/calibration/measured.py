@@ -42,12 +42,10 @@ class Shape:
 
 
 def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape]:
-    """Return the shapes to measure, those of the most tokens first.
-
-    There are 5 widths, each the same share of the next wider one, and 3 sizes of batches of each,
-    each a quarter of the next larger one. So the costs of a batch, of a token and of a pair of
-    tokens can be told apart: widths of 16 to 1,024 and 16,384 tokens give 16 x 1,024, 4 x 1,024,
-    1 x 1,024, 45 x 362 and so on.
+    """Return the shapes to measure, those of the most tokens first. There are 5 widths, each the
+    same share of the next wider one, and 3 sizes of batches of each, each a quarter of the next
+    larger one. So the costs of a batch, of a token and of a pair of tokens can be told apart:
+    widths of 16 to 1,024 and 16,384 tokens give 16 x 1,024, 4 x 1,024, 1 x 1,024, 45 x 362, ….
     """
     narrowest = max(1, min(_NARROWEST, widest // _SHARE))
     ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))  # of a width to the next narrower one

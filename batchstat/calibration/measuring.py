@@ -110,11 +110,9 @@ def measure_device(
     packed: bool = False,
     on_progress: OnProgress = lambda _: None,
 ) -> Measured:
-    """Measure batches of many shapes, those of the most tokens first.
-
-    An interrupt ends the measurement; what is measured by then is returned if it is enough. Raises
-    InputError: one row of the widest does not fit, or too few batches do; KeyboardInterrupt: too
-    few batches were measured.
+    """Measure batches of many shapes, those of the most tokens first. An interrupt ends the
+    measurement; what was measured is returned if enough. Raises InputError: one row of the widest
+    does not fit, or too few batches do; KeyboardInterrupt: too few batches were measured.
     """
     search = _Search(device, on_progress)
     runs: dict[Shape, _ShapeRuns] = {}  # of the shapes whose first run fitted
@@ -212,8 +210,15 @@ class _Search:
             raise self._nothing_fits(widest)
         if self._device.hardware.memory is None:  # as of a CPU
             return wanted or 16_384
-        # `rows` of the widest fit, `too_many` do not.
-        rows, too_many = self._doubled(widest, None if wanted is None else wanted // widest)
+        # Rows of the widest are doubled until they do not fit: `rows` fit, `too_many` do not.
+        most_rows = None if wanted is None else wanted // widest
+        rows, too_many = 1, None
+        while too_many is None and rows != most_rows:
+            more_rows = 2 * rows if most_rows is None else min(2 * rows, most_rows)
+            if self._fits(more_rows, widest):
+                rows = more_rows
+            else:
+                too_many = more_rows
         narrow = max(1, widest // _EXACT)
         if too_many is not None:
             rows, too_many = self._bisected(rows, too_many, widest)
@@ -250,16 +255,6 @@ class _Search:
             self.too_large += 1
             return False
         return True
-
-    def _doubled(self, width: int, most_rows: int | None) -> tuple[int, int | None]:
-        """Double the rows of a batch, from one row that fits, until they do not fit."""
-        low = 1
-        while low != most_rows:
-            next_rows = 2 * low if most_rows is None else min(2 * low, most_rows)
-            if not self._fits(next_rows, width):
-                return low, next_rows
-            low = next_rows
-        return low, None
 
     def _bisected(self, low: int, high: int, width: int) -> tuple[int, int]:
         """Bisect between a number of rows that fits, `low`, and one that does not, `high`."""

@@ -169,7 +169,14 @@ class Layer:
         if self.shape.total_experts is not None:  # each expert has an input and output of its own
             numbers += 2 * self.shape.hidden
         feed_forward = self._number_bytes * numbers * self.shape.experts
-        return norms + self._attention + feed_forward + dropped
+        # Queries, keys, values and the result of attention. Other attention than flash repeats the
+        # heads of keys and values for all heads of queries.
+        width, kv_width = self.shape.attention_width, self.shape.kv_width
+        kept_kv_width = kv_width if self.setup.attention.startswith("flash") else width
+        attention = self._number_bytes * (2 * width + 2 * kept_kv_width)
+        # Norms of the heads of queries and keys keep these in float32 (4) and in `dtype`.
+        attention += (4 + self._number_bytes) * (width + kv_width) if self.shape.head_norms else 0
+        return norms + attention + feed_forward + dropped
 
     @property
     def gradients(self) -> int:
@@ -178,18 +185,6 @@ class Layer:
         width = self.shape.feed_forward_width * self.shape.experts  # of all experts of a token
         # Where it is gated, a kept tensor is freed for one of the two, which then adds nothing.
         return self.input + self._number_bytes * width * (1 if self.shape.gated else 2)
-
-    @property
-    def _attention(self) -> int:
-        """Bytes per token of queries, keys, values and the result of attention."""
-        width, kv_width = self.shape.attention_width, self.shape.kv_width
-        # Other attention than flash repeats the heads of keys and values for all heads of queries.
-        kept_kv_width = kv_width if self.setup.attention.startswith("flash") else width
-        # Queries and the result, then keys and values.
-        kept = self._number_bytes * (2 * width + 2 * kept_kv_width)
-        # Norms of the heads of queries and keys keep these in float32 (4) and in `dtype`.
-        norms = (4 + self._number_bytes) * (width + kv_width) if self.shape.head_norms else 0
-        return kept + norms
 
     @property
     def per_pair(self) -> int:

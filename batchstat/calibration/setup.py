@@ -36,9 +36,8 @@ def _option(default: Any, help: str, metavar: str | None = None, **more: Any) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """A model, and how it is trained. Of a function, that is known only as far as `compile`; of a
-    command that was recorded, not at all. Raises OptionError: an unknown name, or mixed precision
-    of one dtype.
+    """A model, and how it is trained. Of a function, only `compile` is known of that; of a recorded
+    command, nothing. Raises OptionError: an unknown name, or mixed precision of one dtype.
     """
 
     model: str = _option(

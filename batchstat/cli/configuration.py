@@ -54,8 +54,7 @@ class CheckSettings:
 
     def read(self, record: "type[Record]") -> "Record":
         """Return a record, such as `Settings`, with the values of this check, else the defaults,
-        and with the contents of a sampler's file of weights. Raises OptionError, or InputError for
-        that file.
+        and with the weights in a sampler's file. Raises OptionError, or InputError for that file.
         """
         names = {declared.name for declared in fields(record)}
         values = {key: each.value for key, each in self.values.items() if key in names}
@@ -201,7 +200,14 @@ class _Reader:
                 for key, value in _values_by_key(table, holds_checks=not keys).items()
             }
             check = CheckSettings(name, {**shared.values, **values}, shared.limits, table=origin)
-            _validate(check)
+            # Raises for values that are wrong by themselves. A current setup that is a file is read
+            # only when a command needs it.
+            check.read(CorpusOptions)
+            settings, current = check.read(Settings), check.values.get("current")
+            if current is not None and not is_current_file(current.value):
+                from batchstat.planning.strategies.spec import StrategySpec
+
+                StrategySpec.parse(current.value).checked(settings)
             place_of_error = self._origin(*keys, "limits")
             limits = read_limits(table.get("limits", {}), place_of_error)
         except OptionError as error:
@@ -290,15 +296,3 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise OptionError(f"{name}={short(value)}", "must be text")
     return as_shown(value)
-
-
-def _validate(check: CheckSettings) -> None:
-    """Raise OptionError for values that are wrong by themselves."""
-    check.read(CorpusOptions)
-    settings = check.read(Settings)
-    current = check.values.get("current")
-    # A trainer's configuration or a recording is read only when a command needs it.
-    if current is not None and not is_current_file(current.value):
-        from batchstat.planning.strategies.spec import StrategySpec
-
-        StrategySpec.parse(current.value).checked(settings)

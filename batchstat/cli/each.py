@@ -28,8 +28,7 @@ def compare_each(
     compare_corpus: Callable[[Options, CheckSettings], Compared],
 ) -> None:
     """Compare the strategies on each corpus, with a results folder for each, and print one table.
-    Raises OptionError: neither corpora nor checks are named; or an export or a page, which are of
-    one corpus, is asked for.
+    Raises OptionError: neither corpora nor checks are named; or an export or a page is.
     """
     if export is not None:
         raise OptionError("--export writes the batches of one corpus", "remove --each")

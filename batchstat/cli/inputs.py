@@ -54,11 +54,9 @@ _REPLACED_BY_FLAG = {
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs(CheckSettings):
-    """What a command works with: the options given, and the values in force for one check; a
-    command that checks nothing has the default one.
-
-    The current setup is a strategy; or a trainer's configuration, which then is `setup`; or a
-    recording, which then is `observed`, and `setup` what its arguments mean.
+    """What a command works with: the options given, and the values in force for one check; without
+    a check, the default one. The current setup is a strategy; or a trainer's configuration, which
+    then is `setup`; or a recording, which then is `observed`, and `setup` what its arguments mean.
     """
 
     options: Options
@@ -176,16 +174,10 @@ def read_ignored() -> CheckSettings:
 def read_inputs(
     options: Options, check: CheckSettings | None = None, setup: "TrainingSetup | None" = None
 ) -> Inputs:
-    """Return the settings in force for a check: flags over the configuration file over defaults.
-
-    A current setup that is a trainer's configuration or a recording decides settings, too. They are
-    right below the layer that names the current setup:
-    - named by `--current`: configuration file < current setup < flags;
-    - named in the configuration file: current setup < configuration file < flags.
-
-    Raises:
-        OptionError: an invalid limit, or a configuration with invalid keys or values.
-        InputError: the configuration cannot be read.
+    """Return the settings in force for a check: flags over the configuration file over defaults. A
+    current setup that is a trainer's configuration or a recording decides settings, too, right
+    below the layer that names it. Raises OptionError: an invalid limit, or a configuration with
+    invalid keys or values; InputError: the configuration cannot be read.
     """
     if check is None:
         check = read_configuration(options).shared

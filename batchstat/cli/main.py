@@ -72,9 +72,8 @@ def _common(
 
 
 def run() -> None:
-    """Run the command line; exit with 2 for wrong usage, with 3 where there is no answer.
-
-    An error that is no `BatchstatError` is a bug, which the caller reports.
+    """Run the command line; exit with 2 for wrong usage, with 3 where there is no answer. An error
+    that is no `BatchstatError` is a bug, which the caller reports.
     """
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):

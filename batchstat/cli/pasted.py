@@ -30,12 +30,9 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
 def line_of_change(
     inputs: Inputs, basis: "ResolvedSettings", change: "Change", *, all_kept: bool
 ) -> str:
-    """Return the line to paste for a change of the training: the first of these that is possible.
-
-    - the keys or arguments for the user's own trainer,
-    - `batchstat compare`, for batches that no recipe reproduces,
-    - `batchstat recipe`, which prints lines for the user's script,
-    - empty text.
+    """Return the line to paste for a change of the training: the keys or arguments for the user's
+    own trainer; else `batchstat compare`, for batches that no recipe reproduces; else `batchstat
+    recipe`, which prints lines for the user's script; else empty text.
     """
     from batchstat.render.recipes.writing import refusal
 
@@ -69,11 +66,10 @@ def folder_flags(inputs: Inputs) -> list[str]:
 def lines_of_remedy(
     inputs: Inputs, change: "Change", changed: Mapping[str, Any], *, all_kept: bool
 ) -> tuple[str, str]:
-    """Return what the user writes to make a change that keeps a limit, in two parts.
-
-    The first part changes the training: "training with token-budget". The second changes the check
-    to match: "set current = ... in pyproject.toml", or "pass --current ..." if the command line set
-    it; empty if the check follows the training by itself.
+    """Return what the user writes to make a change that keeps a limit, in two parts. The first part
+    changes the training: "training with token-budget". The second changes the check to match: "set
+    current = ... in pyproject.toml", or "pass --current ..." if the command line set it; empty if
+    the check follows the training by itself.
     """
     # The first part. A line may end in a note, which is not pasted.
     line = change.line.partition("  #")[0]

@@ -60,9 +60,8 @@ def show(screen: "RenderableType") -> None:
 
 def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> None:
     """Write the result; a reader that closes the pipe, as `head` does, is not an error. Lines that
-    a CI runner takes for commands, such as `::error::`, are escaped, as the text may hold the
-    user's data, unless it `has_commands` on purpose. Raises InputError: standard output cannot be
-    written.
+    a CI runner takes for commands, such as `::error::`, are escaped, as users' data may hold them,
+    unless it `has_commands` on purpose. Raises InputError: standard output cannot be written.
     """
     with _standard_output(), suppress(BrokenPipeError):
         try:

@@ -56,12 +56,11 @@ NO_INPUTS = TemplateInputs()  # the inputs of a chat that has only messages
 
 
 def as_chat(value: object, kept_format: str | None = None) -> list[Message]:
-    """Return a chat as a list of messages with `role` and `content`.
-
-    Two formats are known. OpenAI's messages have `role` and `content`, which may be a list of text
-    parts, and `tool_calls` or the older `function_call`. ShareGPT's have `from` and `value`, and
-    other names for the roles: `human` is OpenAI's `user`. Raises ChatError: another format, no
-    messages, an unknown role, neither content nor a tool call.
+    """Return a chat as a list of messages with `role` and `content`. Two formats are known.
+    OpenAI's messages have `role` and `content`, which may be a list of text parts, and `tool_calls`
+    or the older `function_call`. ShareGPT's have `from` and `value`, and other names for the roles:
+    `human` is OpenAI's `user`. Raises ChatError: another format, no messages, an unknown role,
+    neither content nor a tool call.
     """
     if not isinstance(value, list):
         raise ChatError("not a list of messages")
@@ -155,19 +154,15 @@ def _translated(message: object, shown_as: str) -> Message:
         if isinstance(role, str) and role in _SHAREGPT_ROLES:
             known += f"; with from and value as keys, {role} is {_SHAREGPT_ROLES[role]}"
         raise ChatError(f"{shown_as} has the unknown role {role!r} ({known})")
-    content = _joined_text(fields.get("content"), shown_as)
+    content = fields.get("content")
+    # As one text, with text parts joined.
+    if isinstance(content, list) and all(
+        isinstance(part, dict) and isinstance(part.get("text"), str) for part in content
+    ):
+        content = "".join(part["text"] for part in content)
+    if content is not None and not isinstance(content, str):
+        raise ChatError(f"{shown_as} has content that is not text")
     # A message that only calls a tool has no content.
     if content is None and not (fields.get("tool_calls") or fields.get("function_call")):
         raise ChatError(f"{shown_as} has no content")
     return {**fields, "content": content}
-
-
-def _joined_text(content: object, shown_as: str) -> str | None:
-    """Return the content of a message as one text, with text parts joined; None stays None."""
-    if content is None or isinstance(content, str):
-        return content
-    if isinstance(content, list) and all(
-        isinstance(part, dict) and isinstance(part.get("text"), str) for part in content
-    ):
-        return "".join(part["text"] for part in content)
-    raise ChatError(f"{shown_as} has content that is not text")

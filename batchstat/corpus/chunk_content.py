@@ -34,8 +34,7 @@ from batchstat.storage.arrow_numbers import as_numpy
 
 class ChunkContent:
     """Checked values of one chunk. Each method reads one column of the chunk, which has `size`
-    records. A record whose value is wrong is added to `bad`, and gets an empty or zero value in
-    what the method returns.
+    records. A record whose value is wrong is added to `bad`, and its value is empty or 0.
     """
 
     def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:

@@ -29,7 +29,6 @@ def choose_columns(
     inside: Inside = NOTHING_INSIDE,
 ) -> Columns:
     """Choose which columns of a file are read: the content, and what the options ask for beside it.
-
     Unless an option names it, the content is the only column of text, or one named as usual. Raises
     InputError: a column is missing or appears twice, or the text column is ambiguous.
     """

@@ -56,10 +56,8 @@ class Lines:
 
 
 def read_lines(opened: OpenSource) -> Iterator[Lines]:
-    r"""Yield the lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only.
-
-    A byte-order mark at the start is not part of the text. A line is never divided; one of more
-    than `MOST_RECORD_BYTES` is bad.
+    r"""Yield the lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only, and
+    is never divided. A byte-order mark is left out; a line of more than `MOST_RECORD_BYTES` is bad.
     """
     for block in _blocks(opened):
         if block.long is not None:

@@ -45,11 +45,10 @@ class TrainedColumn:
 
 
 def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
-    """Read the column of a chunk that says which tokens carry loss. Raises InputError.
-
-    It may hold numbers of trained tokens, or lists with a value for each token. A list of 0 and 1,
-    or of booleans, is a mask, in which 1 marks a token that carries loss. Any other list has
-    labels, of which -100 marks a token without loss.
+    """Read the column of a chunk that says which tokens carry loss. Raises InputError. It may hold
+    numbers of trained tokens, or lists with a value for each token. A list of 0 and 1, or of
+    booleans, is a mask, in which 1 marks a token that carries loss. Any other list has labels, of
+    which -100 marks a token without loss.
     """
     values = content.values(column)
     if isinstance(values, pa.Array) and is_list(values.type):

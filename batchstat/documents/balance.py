@@ -157,7 +157,7 @@ def _sampler(result: Any, first_epoch: int) -> dict[str, Any]:
             "epoch": first_epoch + i,
             "class_ratio": result.ratios[i],
             "coverage": seen / result.corpus_samples,
-            "min_class_coverage": result.least_class_coverage(i),
+            "min_class_coverage": min(draw.seen[i] / draw.before for draw in result.classes),
         }
         for i, seen in enumerate(result.seen)
     ]

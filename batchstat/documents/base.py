@@ -1,7 +1,6 @@
-"""What all documents share: how records become JSON; and the error in place of one.
-
-A document declares each number once, with its name, type, unit and a sentence: `told`. Its JSON,
-its JSON Schema, the paths of limits and the glossary follow from that: see `documents.parts`.
+"""What all documents share: how records become JSON; and the error in place of one. A document
+declares each number once, with its name, type, unit and a sentence: `told`. Its JSON, its JSON
+Schema, the paths of limits and the glossary follow from that: see `documents.parts`.
 """
 
 import json

@@ -1,9 +1,8 @@
-"""Numbers of a report by their JSON path, such as `strategy.padding_ratio`.
-
-A path consists of keys separated by dots; `[3]` selects an element of a list, `[label=spam]` the
-one with that value (in quotes if it contains brackets or quotes), `[label=null]` the one without.
-The report declares its numbers and which of them are ratios, so that a limit on a number that does
-not exist is rejected before anything is counted.
+"""Numbers of a report by their JSON path, such as `strategy.padding_ratio`. A path consists of keys
+separated by dots; `[3]` selects an element of a list, `[label=spam]` the one with that value (in
+quotes if it contains brackets or quotes), `[label=null]` the one without. The report declares its
+numbers and which of them are ratios, so that a limit on a number that does not exist is rejected
+before anything is counted.
 """
 
 import json

@@ -1,7 +1,6 @@
-"""Whole numbers beyond 64 bits: sums and products that stay exact, whatever their size.
-
-NumPy's integers wrap around silently. Numbers that may not fit are added in halves of 32 bits here,
-or become an array of Python integers (`object`), which NumPy also adds and multiplies, but slowly.
+"""Whole numbers beyond 64 bits: sums and products that stay exact, whatever their size. NumPy's
+integers wrap around silently. Numbers that may not fit are added in halves of 32 bits here, or
+become an array of Python integers (`object`), which NumPy also adds and multiplies, but slowly.
 Ordinary numbers cost only a search for the largest. All numbers are 0 or above.
 """
 

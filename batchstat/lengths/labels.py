@@ -22,11 +22,10 @@ _LONGEST_LIST = 100_000  # characters of a text that is parsed: thousands of cla
 
 
 def label_text(label: Any) -> str | None:
-    """Return the text by which a label is counted and shown; None if the label is missing.
-
-    Missing are None, NaN, NaT, NA and masked values. An integral float is written as a whole
-    number, because another file may hold the same label as an integer: 1.0 is `1`, -0.0 is `0`,
-    1e+300 stays. A boolean is `true` or `false`. An empty text names none.
+    """Return the text by which a label is counted and shown; None if the label is missing. Missing
+    are None, NaN, NaT, NA and masked values. An integral float is written as a whole number,
+    because another file may hold the same label as an integer: 1.0 is `1`, -0.0 is `0`, 1e+300
+    stays. A boolean is `true` or `false`. An empty text names none.
     """
     # pandas' NA is recognized by the name of its class, so that pandas need not be imported.
     if label is None or label is np.ma.masked or type(label).__name__ == "NAType":
@@ -149,9 +148,8 @@ class Labels:
         return None not in lists and len(sizes) == 1 and sizes != {1} and holds_only_them
 
     def resolved(self, column: str) -> "Labels":
-        """Return labels in which a text that lists several classes is these classes.
-
-        Lists of one length, of 0 and 1 alone, say of each class whether it is there (multi-hot, as
+        """Return labels in which a text that lists several classes is these classes. Lists of one
+        length, of 0 and 1 alone, say of each class whether it is there (multi-hot, as
         BCEWithLogitsLoss trains on): the classes are the positions. Other lists hold the classes.
         Raises InputError: lists of numbers that are neither.
         """

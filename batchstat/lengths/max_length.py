@@ -45,11 +45,10 @@ class Outliers:
 
 
 def candidate_lengths(stats: LengthStats, stated_max: int | None) -> list[int]:
-    """Return the candidates for a `max_length`, ascending.
-
-    They are multiples of 64 that truncate at most half of the samples, up to the first that
-    truncates none: powers of two if these are many, with one between each two above 2,048;
-    multiples of 8 for short samples. A tokenizer's maximum that truncates any is the last.
+    """Return the candidates for a `max_length`, ascending. They are multiples of 64 that truncate
+    at most half of the samples, up to the first that truncates none: powers of two if these are
+    many, with one between each two above 2,048; multiples of 8 for short samples. A tokenizer's
+    maximum that truncates any is the last.
     """
     median, longest = max(1, stats.percentile(thousandths=500)), max(1, stats.max)
     step = _STEP if longest > _STEP else _STEP // 8

@@ -55,17 +55,11 @@ class Classes:
         offsets: Ints | None = None,
         keep: Sequence[str] = (),
     ) -> "Classes":
-        """Build classes from encoded labels. A label in which no sample counts becomes no class.
-
-        Args:
-            codes: (n,) or (offsets[-1],) index into `names`; −1 for no label.
-            names: the labels, in the order of their first sample.
-            offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]], at least one; None if
-                each has one.
-            keep: the labels that count, if any are given; others are treated as no label.
-
-        Raises:
-            InputError: a label to keep does not occur, or no sample has a label.
+        """Build classes from encoded labels: `codes` (n,) index `names`, the labels in the order of
+        their first sample; −1 for none. With `offsets` (n + 1,), sample i has codes[offsets[i] :
+        offsets[i + 1]], at least one. If labels to `keep` are given, others are as no label. A
+        label in which no sample counts becomes no class. Raises InputError: a label to keep does
+        not occur, or no sample has a label.
         """
         for label in keep:
             if label not in names:
@@ -96,11 +90,9 @@ class Classes:
 
     @classmethod
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
-        """Build classes from labels of any type; those with the same `label_text` are one.
-
-        A list, tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a",
-        the rarer one. Lists of 0 and 1 are read as `Labels.resolved` reads them. Raises InputError:
-        see `of`, and `Labels.resolved`.
+        """Build classes from labels of any type; those with the same `label_text` are one. A list,
+        tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a", the rarer
+        one. Lists of 0 and 1 are as of `Labels.resolved`. Raises InputError as that and `of` do.
         """
         code_of: dict[str, int] = {}  # of each text, in the order of their first samples
         codes: list[int] = []

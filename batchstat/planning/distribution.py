@@ -12,11 +12,10 @@ BALANCED_TURNS = 64  # turns sorted together by cost; not all, so that their ord
 def round_robin(n: int, world_size: int, remainder: str) -> Ints:
     """Distribute 0 … n − 1 over the ranks in turn. Returns (n_turns, world_size), −1 where a rank
     has none. 5 items and 2 ranks give [[0, 1], [2, 3], [4, 0]] with `repeat`, [[0, 1], [2, 3]] with
-    `drop`, and [[0, 1], [2, 3], [4, −1]] with `uneven`.
-
-    An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
-    (`repeat`, as in torch's DistributedSampler; `fill`), dropped (`drop`), or left as it is
-    (`uneven`, `dummy`; also `spread`, which makes batches that divide evenly before).
+    `drop`, and [[0, 1], [2, 3], [4, −1]] with `uneven`. An incomplete last turn is filled from the
+    start again, repeatedly if n is below `world_size` (`repeat`, as in torch's DistributedSampler;
+    `fill`), dropped (`drop`), or left as it is (`uneven`, `dummy`; also `spread`, which makes
+    batches that divide evenly before).
     """
     remaining = n % world_size
     if remaining == 0 or remainder == "drop":
@@ -28,10 +27,9 @@ def round_robin(n: int, world_size: int, remainder: str) -> Ints:
 
 def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
     """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1: 5 on 2
-    ranks are [0, 1, 2] and [3, 4], with `repeat` [3, 4, 3], with `drop` [0, 1] and [3, 4].
-
-    The first parts are the larger ones, as in infinibatch's ChunkedSourceIterator. A smaller part
-    is filled from its own start (`repeat`), or the larger ones are shortened (`drop`).
+    ranks are [0, 1, 2] and [3, 4], with `repeat` [3, 4, 3], with `drop` [0, 1] and [3, 4]. The
+    first parts are the larger ones, as in infinibatch's ChunkedSourceIterator. A smaller part is
+    filled from its own start (`repeat`), or the larger ones are shortened (`drop`).
     """
     parts: list[Ints] = np.array_split(np.arange(n), world_size)
     if remainder == "drop":
@@ -45,10 +43,9 @@ def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
 
 def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
     """Move items between `turns` (n_turns, world_size), which are overwritten and returned, so that
-    the ranks of a turn have about the same cost, of (n,) `costs`.
-
-    Every 64 turns, the items of these are sorted by cost and distributed in that order; then the 64
-    turns are shuffled, so that their order stays random. An incomplete turn stays the last.
+    the ranks of a turn have about the same cost, of (n,) `costs`. Every 64 turns, the items of
+    these are sorted by cost and distributed in that order; then the 64 turns are shuffled, so that
+    their order stays random. An incomplete turn stays the last.
     """
     for first in range(0, len(turns), BALANCED_TURNS):
         window = turns[first : first + BALANCED_TURNS]

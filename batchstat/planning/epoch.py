@@ -108,7 +108,6 @@ def check_any(count: int, max_length: int) -> None:
 
 def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> InMemoryEpoch:
     """Return the epoch of `samples` (n,) with `lengths` (n,) tokens, each limited to `max_length`.
-
     A longer sample is truncated at its end (`truncate`), dropped (`drop`), or split into
     consecutive parts of `max_length` tokens, the last one with what remains (`split`): with a
     maximum of 4, a sample of 10 tokens has 4, is gone, or becomes parts of 4, 4 and 2. Raises

@@ -76,17 +76,10 @@ def resolve_inputs(
     labels: Iterable[object] | None = None,
     keep: Sequence[str] = (),
 ) -> PlanInputs:
-    """Return the samples of a profile, or of lengths and labels.
-
-    Args:
-        lengths: a `Profile`, the `lengths.parquet` of one, or (n,) tokens per sample.
-        labels: (n,) one per sample, None for no label; a profile has its own.
-        keep: the labels that count; all if none are given, and where nothing has a label.
-
-    Raises:
-        OptionError: labels together with a profile, or not one label per sample.
-        InputError: invalid lengths, a file that is not a profile, or a label to keep that does not
-            occur.
+    """Return the samples of a `Profile`, of its `lengths.parquet`, or of (n,) lengths and labels,
+    None for no label; `keep` has the labels that count, all if none are given, and where nothing
+    has a label. Raises OptionError: labels together with a profile, or not one label per sample;
+    InputError: invalid lengths, a file that is not a profile, or a label to keep that is nowhere.
     """
     # Other text is not a path; validate_lengths below refuses it.
     if isinstance(lengths, str | Path) and Path(lengths).suffix == ".parquet":

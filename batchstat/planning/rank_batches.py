@@ -30,9 +30,8 @@ class Batch:
     width: int  # tokens to which rows are padded; by `document_multiple`, samples first
     step: int  # index of its step in the epoch
     ends_step: bool  # whether the optimizer steps after it
-    # Weight of its mean loss over samples in the loss of the step. Gradients of the weighted
-    # losses, summed over a step's batches and averaged over ranks, equal those of the mean over all
-    # its samples.
+    # Weight of its mean loss over samples in the loss of the step: the gradients, summed over a
+    # step's batches and averaged over ranks, equal those of the mean over all its samples.
     weight: float
     # The same for a mean loss over tokens: over the trained ones, where they are known. The first
     # token of a sample does not count, since nothing predicts it.

@@ -218,7 +218,6 @@ def side_by_side(units: Sequence[int]) -> Ints:
 
 def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
     """Return the plan with the rows of the last, incomplete turn in new batches, one per rank.
-
     Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
     repeated: 5 rows on 4 ranks make batches of 2, 1, 1 and 1. Source: lhotse's CutSampler, which
     redistributes the examples of its last batches.
@@ -241,10 +240,8 @@ def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPl
 def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -> BatchPlan:
     """Return the plan with its last batch filled up to `size` rows, and with batches added until
     they divide by `world_size`. The rows for both are the first rows of the epoch, from the start
-    again where these do not suffice.
-
-    Source: accelerate's BatchSamplerShard with even_batches. Raises InputError: more rows than fit
-    into memory.
+    again where these do not suffice. Source: accelerate's BatchSamplerShard with even_batches.
+    Raises InputError: more rows than fit into memory.
     """
     n_batches = len(plan)
     last_size = int(np.diff(plan.batch_offsets)[-1])

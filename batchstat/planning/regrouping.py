@@ -51,10 +51,8 @@ class _Today(NamedTuple):
 
 def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple[BatchPlan, Ints]]:
     """Yield an epoch of `regrouped`, in whole steps: the plan of some of them, each batch a unit,
-    and (n_turns, world_size) the unit of each rank, −1 where it has none.
-
-    They come step by step where the epoch is read in an order that comes in pieces, and one plan of
-    it is distributed in turn; else all at once.
+    and (n_turns, world_size) the unit of each rank, −1 where it has none. They come step by step
+    where the order comes in pieces and one plan is distributed in turn; else all at once.
     """
     strategy, settings = request.strategy, request.settings
     assert isinstance(strategy, Regrouped)
@@ -74,11 +72,9 @@ def regrouped_rounds(request: RowRequest, shares: EpochShares) -> Iterator[tuple
 def regroup(
     plan: BatchPlan, turns: Ints, strategy: Regrouped, settings: ResolvedSettings
 ) -> tuple[BatchPlan, Ints]:
-    """Put the samples of each step into other batches of the step, as many per rank as it has.
-
-    A step stays as it is if the batches found compute no less, unless they fit and today's do not;
-    or if it has fewer samples than ranks. With too few samples for its batches, ranks have fewer.
-
+    """Put the samples of each step into other batches of the step, as many per rank as it has. A
+    step stays as it is if the batches found compute no less, unless they fit and today's do not; or
+    if it has fewer samples than ranks. With too few samples for its batches, ranks have fewer.
     `plan` has whole steps of the setup, one sample per row and one batch per unit, which ranks have
     in (n_turns, world_size) `turns`, −1 for none. Returns the new batches likewise, as they come.
     """

@@ -1,5 +1,4 @@
 """Random streams by name: each depends on the seed, the epoch and its purpose, and on nothing else.
-
 Windows draw from `(seed, epoch, window)`. `SeedSequence` pads its entropy with zeros, so that
 `(seed, epoch)` alone would be the stream of window 0: all other streams have spawn keys.
 """
@@ -52,8 +51,7 @@ def _sequence(purpose: int, *entropy: int) -> np.random.SeedSequence:
 @contextmanager
 def unchanged_random_state(loader: Any = None) -> Iterator[None]:
     """Restore the random state of Python, NumPy, torch and a loader's generator at the end. To read
-    a loader or a sampler draws random numbers. The training after it must not depend on whether its
-    batches were looked at.
+    a loader or a sampler draws random numbers, on which the training after it must not depend.
     """
     torch = sys.modules.get("torch")  # not imported for this
     generator: Any = getattr(loader, "generator", None)  # that the user gave the loader, if any

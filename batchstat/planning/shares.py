@@ -197,11 +197,9 @@ def _draw_on_each_rank(samples: Samples, settings: ResolvedSettings) -> EpochSha
 
 
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
-    """Return (n,) the positions 0 … n − 1 in the order of the epoch, by the arguments alone.
-
-    `file` keeps the corpus order, `shuffled` permutes all at random, `torch` as torch; `blocks`
-    permutes blocks of `BLOCK_SIZE` consecutive samples, then inside each, as streaming loaders do.
-    Raises OptionError: an unknown `order`.
+    """Return (n,) the positions 0 … n − 1 in an order: `file` keeps that of the corpus, `shuffled`
+    permutes all at random, `torch` as torch; `blocks` permutes blocks of `BLOCK_SIZE` consecutive
+    samples, then inside each, as streaming loaders do. Raises OptionError: an unknown `order`.
     """
     if one_of("order", order, ORDERS) == "file":
         return np.arange(n)

@@ -152,8 +152,7 @@ def _with_progress(
 def build(corpus: Corpus, run: RunOptions) -> Profile:
     """Count a corpus. If an optional cache has no space left, count it without a cache. Raises
     OptionError: an executor that cannot be used; InputError: a split that cannot be read with these
-    options, or splits that failed; StorageFullError: no space for the counts in a cache that the
-    user named.
+    options, or splits that failed; StorageFullError: no space in a cache that the user named.
     """
     cache = run.count_cache
     try:

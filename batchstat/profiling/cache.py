@@ -1,6 +1,5 @@
-"""Cache of the counts of splits, keyed by everything that could change them.
-
-Several processes may use a folder at once: an entry is written under a temporary name and renamed.
+"""Cache of the counts of splits, keyed by everything that could change them. Several processes may
+use a folder at once: an entry is written under a temporary name and renamed.
 """
 
 import errno

@@ -133,8 +133,7 @@ def tokenizer_for(
 ) -> Tokenizer | None:
     """Check the options that depend on the content of a corpus, and return the tokenizer that
     counts it; None if it has tokens or lengths instead of texts. Raises OptionError: a tokenizer,
-    chat template or other option that has no effect here; InputError: a tokenizer or template that
-    cannot be loaded.
+    chat template or other option that has no effect here; InputError: it cannot be loaded.
     """
     formats = {source.format for source in sources}
     _check_formats(options, formats)

@@ -40,11 +40,8 @@ class Scheduler:
 
     def count(self) -> None:
         """Count all splits that are neither in `done` nor in `failed`: each is in one afterwards.
-
-        Raises:
-            InputError: a split that cannot be read with the given options, unless the run allows a
-                partial profile; or workers that cannot be started, or were lost.
-            StorageFullError: no space for the counts.
+        Raises InputError: a split that cannot be read with the given options, unless the run allows
+        a partial profile; or workers that did not start, or were lost; StorageFullError: no space.
         """
         # There is a second round only if a shortcut of counting was wrong.
         while todo := sorted(set(range(len(self._splits))) - self.done.keys() - self.failed.keys()):
@@ -68,8 +65,7 @@ class Scheduler:
                         raise
                     self._note_end(i, earlier)
             result = self.done.get(futures[future])
-            # If a shortcut of counting was found wrong, all splits are counted again without, so
-            # that all counts agree.
+            # If a shortcut of counting was wrong, all splits are counted again without: all agree.
             if result is not None and result.difference and self._task.shortcuts:
                 self._run.on_warning(recounted(result.difference))
                 self._task = replace(self._task, shortcuts=False)

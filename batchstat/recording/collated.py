@@ -54,10 +54,8 @@ class CollatedBatches:
 
     @property
     def constant_widths(self) -> tuple[int, ...]:
-        """Tokens to which all rows are padded, as with padding="max_length": of each forward.
-
-        Empty if widths differ, or if every batch has a row as long as its width, so that it may be
-        padded to its longest row.
+        """Tokens to which all rows are padded, as with padding="max_length": of each forward. Empty
+        if widths differ, or may be those of the longest rows.
         """
         batches, rows = self.batches, self.samples.rows
         widths = batches.forward_widths
@@ -89,10 +87,8 @@ def collated_batches(
     has_decoder: bool = False,
 ) -> CollatedBatches:
     """Return the batches of a loader, or of any iterable of dicts, tuples or token ids. The records
-    of their samples are the numbers that the loader's sampler drew, where each row has one.
-
-    Raises:
-        InputError: no batch, one without token ids, one whose padding is unknown, or no end.
+    of their samples are the numbers that the loader's sampler drew, where each row has one. Raises
+    InputError: no batch, one without token ids, one whose padding is unknown, or no end.
     """
     read_batches, numbers = list[ReadBatch](), list[list[int] | None]()
     with _noted_loaders() as loaders:
@@ -170,10 +166,8 @@ def sample_numbers(
 def as_collated(
     name: str, batches: list[ReadBatch], has_decoder: bool = False, is_recorded: bool = False
 ) -> CollatedBatches:
-    """Return batches that were read, as samples and as a strategy that makes these batches.
-
-    Raises:
-        InputError: batches of several kinds, or one whose padding is unknown; not if recorded.
+    """Return batches that were read, as samples and as a strategy that makes these batches. Raises
+    InputError: batches of several kinds, or one whose padding is unknown; not if recorded.
     """
     for number, batch in enumerate(batches):
         if batch.doubt:

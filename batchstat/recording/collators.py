@@ -33,7 +33,6 @@ _PADDING = (
 
 def read_collator(collator: Any) -> Collating | None:
     """Return what a collator does; None if it is the user's own, or its rules are not known here.
-
     Checked against transformers 5.24 (src/transformers/data/data_collator.py) and TRL 1.16
     (`DataCollatorForLanguageModeling` in trl/trainer/sft_trainer.py).
     """

@@ -1,6 +1,5 @@
-"""Starts a command whose processes record what they train on, and waits for its end.
-
-Its output, signals and exit code are its own. Only PYTHONPATH is longer, for `sitecustomize.py`.
+"""Starts a command whose processes record what they train on, and waits for its end. Its output,
+signals and exit code are its own. Only PYTHONPATH is longer, for `sitecustomize.py`.
 """
 
 import json
@@ -44,11 +43,8 @@ class RunFolder:
 
 
 def command_of(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command as it is started: "train.py --lr 1" becomes "python train.py --lr 1".
-
-    Raises:
-        OptionError: no command.
-        InputError: a script or program that cannot be found.
+    """Return a command as it is started: "train.py --lr 1" becomes "python train.py --lr 1". Raises
+    OptionError: no command; InputError: a script or program that cannot be found.
     """
     if not words:
         raise OptionError("no command", "write what you train with, as batchstat run train.py")
@@ -147,12 +143,9 @@ def run_command(
     output: IO[bytes] | None = None,
     signals: list[int] | None = None,
 ) -> int:
-    """Run a command to its end, pass signals on to it, and record its processes. It prints where
-    this process does, or into `output`; `signals` gets the numbers of those that came. Raises
-    InputError where it cannot be started.
-
-    Returns:
-        Its exit code, or minus the number of the signal that ended it.
+    """Run a command to its end, pass signals on to it, and record its processes; return its exit
+    code, or minus the number of the signal that ended it. It prints where this process does, or
+    into `output`; `signals` gets those that came. Raises InputError where it cannot start.
     """
     variables = dict(os.environ if environment is None else environment)
     variables |= orders.as_environment()

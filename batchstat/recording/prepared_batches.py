@@ -20,10 +20,9 @@ from batchstat.recording.prepared_rows import PreparedRows
 def batches_of_rows(
     rows: PreparedRows, collating: Collating, strategy: StrategySpec, settings: Settings
 ) -> GivenBatches:
-    """Return the batches that a strategy makes of the rows of a data set, as they are stored.
-
-    The strategy plans rows by their stored width, with their padding, as the trainer does. The
-    batches then hold the real samples of these rows.
+    """Return the batches that a strategy makes of the rows of a data set, as they are stored. The
+    strategy plans rows by their stored width, with their padding, as the trainer does. The batches
+    then hold the real samples of these rows.
     """
     inputs = resolve_inputs(np.maximum(rows.widths, 1))  # a plan has no row without a token
     # The rows are stored: nothing is truncated any more.

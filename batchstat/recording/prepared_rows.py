@@ -39,9 +39,8 @@ class PreparedRows:
 
     @property
     def ends_in_padding(self) -> int:
-        """Number of rows that end in several padding tokens although the mask calls them real.
-
-        0 where less than a quarter do: a text may end in several of that token.
+        """Number of rows that end in several padding tokens although the mask calls them real. 0
+        where less than a quarter do: a text may end in several of that token.
         """
         n_rows = int(np.count_nonzero(self.text_lengths < self.widths))
         return 0 if self.is_masked or n_rows < GUESSED * len(self.widths) else n_rows
@@ -59,10 +58,8 @@ class PreparedRows:
 
 
 def why_unreadable(dataset: Any) -> str:
-    """Return why the rows of a data set cannot be read from its table; empty if they can.
-
-    Rows are read from the Arrow table of a `datasets.Dataset`, since to iterate it takes longer and
-    may run code of the user's.
+    """Return why the rows of a data set cannot be read from its table; empty if they can. They are
+    read from the Arrow table of a `datasets.Dataset`: to iterate takes longer.
     """
     if type(dataset).__module__.partition(".")[0] != "datasets":  # a class of the user's own
         return "the data set makes its samples itself"
@@ -76,9 +73,8 @@ def why_unreadable(dataset: Any) -> str:
 
 
 def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
-    """Return the rows of a `datasets.Dataset`. Raises InputError where there is none.
-
-    None where labels and ids of a row differ in number, as those of a decoder and an encoder do.
+    """Return the rows of a `datasets.Dataset`. Raises InputError where there is none. None where
+    labels and ids of a row differ in number, as those of a decoder and an encoder do.
     """
     known_columns = ("input_ids", "attention_mask", "labels", "seq_lengths")
     columns = [name for name in known_columns if name in dataset.column_names]

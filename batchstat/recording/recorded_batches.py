@@ -34,10 +34,8 @@ class RecordedBatches:
 
 
 def batches_of(recording: Recording) -> RecordedBatches:
-    """Return the batches of the first epoch of a recording.
-
-    Raises:
-        InputError: nothing was recorded, steps of ranks differ, or batches cannot be described.
+    """Return the batches of the first epoch of a recording. Raises InputError: nothing was
+    recorded, steps of ranks differ, or batches cannot be described.
     """
     name = recording.folder.as_posix()
     if not recording.ranks:
@@ -124,7 +122,6 @@ def batches_of(recording: Recording) -> RecordedBatches:
 
 def number_dispatched(ranks: Sequence[RecordedRank]) -> Sequence[RecordedRank]:
     """Return the ranks, with sample numbers where accelerate's dispatcher handed out their batches.
-
     Its first rank reads every batch, and recorded the number and the digest of each sample in it.
     It then sends each rank some rows, whose digests that rank recorded. So a row has the number of
     its digest; equal samples get their numbers in the sequence of training.

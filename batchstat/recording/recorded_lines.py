@@ -1,5 +1,4 @@
 """The lines of a recording, as `recorder/` writes them; those that somebody edited are refused.
-
 Keys may be added without another format, so that an older batchstat reads the rest.
 """
 
@@ -190,7 +189,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the lines of the file of a process, without a last one that a killed process did not
     finish. Raises InputError for a file of another format, or one that was edited.
     """
-    lines = list(_lines(path))
+    texts, lines = path.read_bytes().split(b"\n"), list[dict[str, Any]]()
+    for number, text in enumerate(texts, 1):
+        if line := parsed(text):
+            lines.append(line)
+        elif number < len(texts):  # only what follows the last line break may be unfinished
+            raise edited(path, f"line {number:,} is")
     if not lines:
         return lines
     if (written := lines[0].get("format", FORMAT)) != FORMAT:
@@ -204,15 +208,6 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     except ValueError:
         raise edited(path, "this is") from None
     return lines
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    texts = path.read_bytes().split(b"\n")
-    for number, text in enumerate(texts, 1):
-        if line := parsed(text):
-            yield line
-        elif number < len(texts):  # only what follows the last line break may be unfinished
-            raise edited(path, f"line {number:,} is")
 
 
 def parsed(text: bytes) -> dict[str, Any] | None:

@@ -1,7 +1,6 @@
-"""The times of a recorded run as a calibration, in the form that `calibrate` measures.
-
-They include all that its steps do, so that nothing has to be known of its ranks. Its batches have
-any size, and some met a stall: those of about one size are a point, whose seconds are a median.
+"""The times of a recorded run as a calibration, in the form that `calibrate` measures. They include
+all that its steps do, so that nothing has to be known of its ranks. Its batches have any size, and
+some met a stall: those of about one size are a point, whose seconds are a median.
 """
 
 import os
@@ -45,13 +44,9 @@ class _Timed(NamedTuple):
 
 
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
-    """Read a calibration from its file, or make one from the folder of a recorded run.
-
-    Returns:
-        The calibration, and the file or folder; None where it was given as it is.
-
-    Raises:
-        InputError: a file that cannot be read, or a recorded run whose times cannot be used.
+    """Read a calibration from its file, or make one from the folder of a recorded run. Return it
+    with the file or folder; None where it was given as it is. Raises InputError: a file that cannot
+    be read, or a recorded run whose times cannot be used.
     """
     if isinstance(calibration, Calibration):
         return calibration, None
@@ -74,14 +69,10 @@ def times_of(recording: Recording) -> Calibration | None:
 
 
 def recorded_calibration(recording: Recording) -> Calibration:
-    """Return the times of a recorded run as a calibration.
-
-    The seconds of a batch are those of its forward and backward on the rank that computes most.
-    Those of an update are what else a step took: loading, communication, the optimizer's update.
-
-    Raises:
-        InputError: too little was computed, all batches are about as large or have several
-            forwards, or their times are too far from the fitted ones.
+    """Return the times of a recorded run as a calibration. The seconds of a batch are those of its
+    forward and backward on the rank that computes most. Those of an update are what else a step
+    took: loading, communication, the optimizer's update. Raises InputError: too little was
+    computed, all batches are about as large or have several forwards, or the fit is too far off.
     """
     name = recording.folder.as_posix()
     if not recording.ranks:
@@ -136,22 +127,18 @@ def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list
 def _awaited_in_turns(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
     # Of batches that ranks compute at once, the others wait for the largest.
     turns = [[timed for timed in turn if timed is not None] for turn in zip_longest(*of_ranks)]
-    return [max(turn, key=_size)._replace(is_new=_has_new(turn)) for turn in turns]
+    return [max(turn, key=_size)._replace(is_new=any(t.is_new for t in turn)) for turn in turns]
 
 
 def _awaited_in_step(of_ranks: Sequence[Sequence[_Timed]]) -> list[_Timed]:
     sums = [[sum(sizes) for sizes in zip(*map(_size, each), strict=True)] for each in of_ranks]
     slowest = of_ranks[sums.index(max(sums))]
-    is_new = any(map(_has_new, of_ranks))
+    is_new = any(timed.is_new for batches in of_ranks for timed in batches)
     return [*slowest[:-1], *(last._replace(is_new=is_new) for last in slowest[-1:])]
 
 
 def _size(timed: _Timed) -> tuple[int, int]:
     return timed.shape.tokens, timed.shape.pairs
-
-
-def _has_new(batches: Sequence[_Timed]) -> bool:
-    return any(timed.is_new for timed in batches)
 
 
 def _computed_steps(rank: RecordedRank) -> list[list[_Timed]]:

@@ -169,9 +169,18 @@ def read_recording(folder: Path) -> Recording:
         )
     ranks = [rank for rank in map(_read_rank, files_of(folder)) if rank is not None]
     ranks_of_run = [rank for rank in ranks if rank.begun["id"] == facts["id"]]
-    trainings = _trainings(ranks_of_run)
+    # The processes by the training that they are ranks of: the second process of a rank, in the
+    # sequence of their beginnings, is of the second training of its world size.
+    n_before: Counter[tuple[int, int]] = Counter()
+    trainings: dict[tuple[int, int], list[RecordedRank]] = {}
+    for process in sorted(ranks_of_run, key=lambda process: process.begun["at"]):
+        place = process.world_size, process.rank
+        trainings.setdefault((process.world_size, n_before[place]), []).append(process)
+        n_before[place] += 1
     # A command may start several trainings: the one with the most batches is described.
-    longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
+    most: list[RecordedRank] = max(
+        trainings.values(), key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[]
+    )
     file = folder / PROCESSES
     texts = file.read_bytes().split(b"\n") if file.is_file() else []
     processes = tuple(filter(None, map(parsed, texts)))
@@ -180,7 +189,7 @@ def read_recording(folder: Path) -> Recording:
     return Recording(
         folder=folder,
         facts=facts,
-        ranks=tuple(longest),
+        ranks=tuple(sorted(most, key=lambda process: process.rank)),
         others=max(len(trainings) - 1, 0),
         of_other_runs=len(ranks) - len(ranks_of_run),
         processes=processes,
@@ -264,16 +273,3 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             is_stream="stream" in line,
             ranks_meet="meet" in line,
         )
-
-
-def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
-    """Group the processes of a run by the training that they are ranks of."""
-    # The second process of a rank, in the sequence of their beginnings, is of the second training
-    # of its world size.
-    n_before: Counter[tuple[int, int]] = Counter()
-    trainings: dict[tuple[int, int], list[RecordedRank]] = {}
-    for process in sorted(ranks, key=lambda process: process.begun["at"]):
-        place = process.world_size, process.rank
-        trainings.setdefault((process.world_size, n_before[place]), []).append(process)
-        n_before[place] += 1
-    return [sorted(each, key=lambda process: process.rank) for each in trainings.values()]

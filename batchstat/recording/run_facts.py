@@ -75,9 +75,7 @@ class RunFacts(Record, kw_only=True):
 def run_facts(
     recording: Recording, epochs: int | None, unstepped: Sequence[tuple[str, int, int]]
 ) -> RunFacts:
-    """Return the facts of a recording with a batch. `unstepped` is (why, samples, real tokens) of
-    each batch that is in no step.
-    """
+    """Return the facts of a recording; `unstepped`: why, samples, tokens of batches in no step."""
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     computed = [batch for batch in batches if batch.began is not None]

@@ -65,10 +65,9 @@ class TrainerObject:
 
 
 def read_trainer(target: Any) -> TrainerObject:
-    """Return what a Trainer says of itself. Raises InputError where its data set has no row.
-
-    Its batches follow from the rows of its data set, where its loader and collator are the
-    library's own. Else `why_loader` says why the loader must be read, which takes longer.
+    """Return what a Trainer says of itself. Raises InputError where its data set has no row. Its
+    batches follow from the rows of its data set, where its loader and collator are the library's
+    own. Else `why_loader` says why the loader must be read, which takes longer.
     """
     facts = {"version": sys.modules["transformers"].__version__, **facts_of(target)}
     collating = read_collator(target.data_collator)

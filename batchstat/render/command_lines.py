@@ -30,8 +30,7 @@ def line_to_paste(words: Iterable[str]) -> str:
 
 def flags(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the words that set options to values: `{"drop_last": False, "read_ahead": 512}` gives
-    `--no-drop-last --read-ahead 512`. A list repeats its flag, a tuple is written as JSON, and None
-    is skipped.
+    `--no-drop-last --read-ahead 512`. A list repeats its flag, a tuple is JSON, None is skipped.
     """
     for key, value in values.items():
         flag = key.replace("_", "-")

@@ -41,12 +41,8 @@ class Timeline(NamedTuple):
         cls, meetings: npt.NDArray[np.integer], most: int, meetings_per_step: int = 1
     ) -> "Timeline":
         """Sum up steps in at most `most` points: 250 steps in at most 100 points give 84 points,
-        of 3 steps each, but for the last.
-
-        Args:
-            meetings: (n_meetings, world_size) total tokens of each rank before each meeting.
-            most: the most points.
-            meetings_per_step: how often ranks meet in a step; the last step may have fewer.
+        of 3 steps each, but for the last. `meetings` (n_meetings, world_size) are total tokens of
+        each rank before each; the last step may have fewer than `meetings_per_step`.
         """
         slowest_of_steps = sum_in_groups(meetings.max(axis=1), meetings_per_step)
         steps = len(slowest_of_steps)

@@ -1,6 +1,5 @@
-"""Locations of files: on this machine, or at an address such as s3://bucket/key.
-
-Whatever works with a `Path` also works with what `as_path` returns for an address.
+"""Locations of files: on this machine, or at an address such as s3://bucket/key. Whatever works
+with a `Path` also works with what `as_path` returns for an address.
 """
 
 import glob
@@ -35,9 +34,8 @@ _MOST_BYTES = 1 << 47
 
 
 def as_path(address: str | os.PathLike[str]) -> Path:
-    """Return a path of this machine, or for an address an object of upath with the same methods.
-
-    As text, the object for an address is what may be shown of it: without user and query. Raises
+    """Return a path of this machine, or for an address an object of upath with the same methods. As
+    text, the object for an address is what may be shown of it: without user and query. Raises
     OptionError: neither text nor a path; InputError: an address that is invalid or was shortened,
     for which no file system is installed, or that chains several.
     """
@@ -233,10 +231,8 @@ def etag_in(info: dict[str, Any]) -> str:
 
 def identity(address: str, etag: str) -> str:
     """Return the etag of a file as it is stored, by which a later run knows the file again.
-
     Addresses that differ in their query are stored alike, without it. So a digest of the full
-    address tells them apart. It is keyed with a secret of this machine: no query can be found out
-    by trying.
+    address, keyed with a secret of this machine, tells them apart.
     """
     # Any other address is stored completely.
     if not isinstance(address, Address) or not etag:

@@ -51,9 +51,8 @@ _NAMES = {PROFILE_FILE, *PLOTS}  # files that batchstat writes in a results fold
 
 
 def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
-    """Return whether batchstat wrote a file, so that a folder can be profiled into itself. The name
-    alone does not say so, as a user may have a `profile.json`, too: the folder must have two files
-    that only results have together.
+    """Return whether batchstat wrote a file, so that a folder can be profiled into itself. As a
+    user may have a `profile.json`, too, there must be two files that only results have together.
     """
     in_subfolder = path.suffix in _SUBFOLDERS.get(path.parent.name, ())
     if not in_subfolder and path.name not in _NAMES:

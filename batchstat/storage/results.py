@@ -64,10 +64,8 @@ def check_results(folder: Path) -> None:
 @contextmanager
 def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> Iterator[None]:
     """Create the folder if needed, and let no other run write into it meanwhile. Raises InputError.
-
     Other runs wait, so that all files of a folder come from one run. Where the system has no
-    advisory locks, or at an address, runs that finish in the same instant may mix their files, each
-    of them complete.
+    advisory locks, or at an address, runs that finish at once may mix their files, each complete.
     """
     if is_remote(folder):
         yield
@@ -126,7 +124,6 @@ def write_files(
     remedy: str = "pass another folder with -o",
 ) -> None:
     """Write each file under a temporary name, then move all of them into place. Raises InputError.
-
     Call it inside `only_writer`. First all files are written, so that a failure or an interrupt
     leaves the folder as it was. Then earlier files are deleted, and the new ones moved into place,
     the main one first: at no moment, whatever ends the run, is an earlier file beside a new one.
@@ -144,7 +141,14 @@ def write_files(
                 raise _refusal(path, "it is a folder", remedy)
             created += _make_folder(path.parent, remedy)
             temporary[path] = stack.enter_context(temporary_beside(path))
-            _write_temporary(temporary[path], content, path)
+            with temporary[path].open("wb") as file:
+                # A file that is replaced keeps its permissions, as one that is written over does.
+                if not is_remote(path) and path.exists():
+                    shutil.copymode(path, temporary[path])
+                if callable(content):
+                    content(cast(BinaryIO, file))
+                else:
+                    file.write(content)
         main_path, *other_paths = temporary
         removed_paths = [folder / name for name in remove]
         with _undisturbed():
@@ -153,17 +157,6 @@ def write_files(
                 _remove(path)
             for path in (main_path, *other_paths):
                 move(temporary[path], path)
-
-
-def _write_temporary(temporary: Path, content: bytes | Writer, path: Path) -> None:
-    with temporary.open("wb") as file:
-        # A file that is replaced keeps its permissions, as one that is written over does.
-        if not is_remote(path) and path.exists():
-            shutil.copymode(path, temporary)
-        if callable(content):
-            content(cast(BinaryIO, file))
-        else:
-            file.write(content)
 
 
 def _remove(path: Path) -> None:

@@ -1,5 +1,4 @@
 """JSON records that batchstat wrote, checked against declared types and a digest of their content.
-
 A file that is read back is trusted no more than what a user writes: it may be cut short, damaged,
 edited, or merged by a version control system. The digest is over values and not over bytes, so a
 flipped bit either changes nothing that is used or is an error.
@@ -134,7 +133,6 @@ def require_schema(record: object, schema: str) -> None:
 
 def decoded(annotation: Any, value: object, name: str = "") -> Any:
     """Convert a value as parsed from JSON to the type of an annotation, and check it strictly.
-
     JSON's objects become dataclasses or dictionaries, and its lists become tuples. Whole numbers
     must not be negative, as no stored number is, and floats must be finite. Raises ValueError:
     another type, a number out of range, or a key that is missing or unknown.

@@ -36,11 +36,10 @@ def in_order(
     workers: int,
     pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Result]:
-    """Yield `work(item)` for each item, in order, computed by up to `workers` threads at a time.
-
-    If `items` raises InputError, the error comes after the results of all items before it, as with
-    one worker. At most `workers + 1` items are taken ahead. If the caller stops early, threads
-    finish their current item.
+    """Yield `work(item)` for each item, in order, computed by up to `workers` threads at a time. If
+    `items` raises InputError, the error comes after the results of all items before it, as with one
+    worker. At most `workers + 1` items are taken ahead. If the caller stops early, threads finish
+    their current item.
     """
     if workers == 1:
         yield from map(work, items)
@@ -67,8 +66,7 @@ def in_order(
         while results:
             yield results.popleft().result()
     finally:
-        # Without waiting: after the loops above, no work is left, and after an interrupt, this call
-        # should end at once.
+        # Without waiting: no work is left, or after an interrupt, this call should end at once.
         if is_own_pool:
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:

@@ -1,11 +1,9 @@
-"""Which characters of a text each token stands for.
-
-The tokenizers library says it, but takes many times as long as the engine, which returns only ids.
-In byte-level BPE, the entry of a token has one character for each byte of the text that the token
-stands for. So the ids say which bytes each token has, by adding up the sizes of their entries from
-left to right. This is wrong if the sizes do not add up to the bytes of the text, as where an added
-token takes whitespace around it, or if the normalizer, NFC, changes the text: then the tokenizers
-library is asked.
+"""Which characters of a text each token stands for. The tokenizers library says it, but takes many
+times as long as the engine, which returns only ids. In byte-level BPE, the entry of a token has one
+character for each byte of the text that the token stands for. So the ids say which bytes each token
+has, by adding up the sizes of their entries from left to right. This is wrong if the sizes do not
+add up to the bytes of the text, as where an added token takes whitespace around it, or if the
+normalizer, NFC, changes the text: then the tokenizers library is asked.
 """
 
 from collections.abc import Sequence

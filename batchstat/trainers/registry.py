@@ -4,7 +4,4 @@ from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers.config import TRAINING_ARGUMENTS
 from batchstat.trainers.trl.config import SFT_CONFIG
 
-CONFIGURATIONS: dict[str, Framework] = {
-    "transformers": TRAINING_ARGUMENTS,
-    "trl": SFT_CONFIG,
-}
+CONFIGURATIONS: dict[str, Framework] = {"transformers": TRAINING_ARGUMENTS, "trl": SFT_CONFIG}

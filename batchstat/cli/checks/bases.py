@@ -89,26 +89,22 @@ def _bases_at(revision: Revision, checks: Sequence[Inputs]) -> Mapping[str, Base
             say(f"check {name} at {revision}: counted {age(counted, datetime.now(UTC))}")
     if left := [name for name in files if name not in bases]:
         say(f"check{'s' * (len(left) > 1)} {', '.join(left)} at {revision}: counting")
-        for name, document in zip(left, _count(revision, left, checks[0].options), strict=True):
+        with revision.checked_out() as checked_out:
+            try:
+                with process_pool(1, 1) as pool:
+                    given = checked_out.there(checks[0].options.given)
+                    measured = pool.submit(_measure_checks, checked_out, given, left).result()
+            except BrokenExecutor:
+                why = f"the process that counted {revision.name} was killed"
+                raise InputError(why, "see whether memory was full") from None
+        for name, of_check in zip(left, measured, strict=True):
+            document = to_text(checked_out.here(of_check))
             bases[name] = base_in(document, name, revision.name)
             # Why there is no answer may be over at another attempt.
             if bases[name].check is not None and (file := files[name]) is not None:
                 with suppress(OSError):  # a cache that cannot be written
                     CountCache.at(file.parent).write(file.name, document.encode())
     return bases
-
-
-def _count(revision: Revision, names: Sequence[str], options: Options) -> list[str]:
-    """Return the check.json of each check at a revision. Raises InputError as `_bases_at` does."""
-    with revision.checked_out() as checked_out:
-        try:
-            with process_pool(1, 1) as pool:
-                given = checked_out.there(options.given)
-                measured = pool.submit(_measure_checks, checked_out, given, names).result()
-        except BrokenExecutor:
-            why = f"the process that counted {revision.name} was killed"
-            raise InputError(why, "see whether memory was full") from None
-    return [to_text(checked_out.here(each)) for each in measured]
 
 
 def _measure_checks(

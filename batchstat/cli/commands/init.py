@@ -92,7 +92,14 @@ def command(options: Options) -> None:
         trainer=changes_of_name if training.trainer is None else training.trainer.changes,
     )
     current = candidates.changes.current  # the results of the current setup
-    _check_truncation(inputs, current)
+    # Where the tokenizer's maximum truncates much, the user probably trains with another length.
+    ratio, max_length = current.counts.truncated_ratio, current.request.settings.max_length
+    if "max_length" not in inputs.values and ratio > _MUCH_TRUNCATED:
+        raise InputError(
+            f"{ratio:.1%} of the tokens are truncated to {max_length:,} tokens per sample, the "
+            "tokenizer's maximum",
+            "pass the length that you train with, --max-length",
+        )
     # The limits are for the current setup alone, without the candidates simulated beside it.
     simulation = Simulation(basis=current.request.settings, row=current, warnings=())
     limits = propose_limits(
@@ -132,20 +139,6 @@ def _recording_command(inputs: "Inputs") -> str:
     if Path(run.folder) != DEFAULT_FOLDER:  # which a run replaces: it can be run twice in a folder
         words += ["-o", run.folder]
     return f"{shlex.join(words)} -- {run.command}"  # the command is quoted for a shell already
-
-
-def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
-    """Raise InputError if the tokenizer's maximum truncates much of the corpus, and no length is
-    named: the user probably trains with another one.
-    """
-    ratio, max_length = row.counts.truncated_ratio, row.request.settings.max_length
-    if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
-        return
-    raise InputError(
-        f"{ratio:.1%} of the tokens are truncated to {max_length:,} tokens per sample, the "
-        "tokenizer's maximum",
-        "pass the length that you train with, --max-length",
-    )
 
 
 def _decided_values(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:

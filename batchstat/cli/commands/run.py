@@ -126,7 +126,16 @@ def command(options: Options) -> None:
         say(f"batchstat: {error}")
     except Exception as error:  # a bug of batchstat, which must not change how the command ends
         say(f"batchstat: no report, by a bug of batchstat, please report it: {error!r}")
-    _end_as(ended.code)
+    if ended.code >= 0:
+        raise SystemExit(ended.code)
+    # A signal ended the command, and ends this process, so that a shell sees the same: in place of
+    # batchstat's own handlers, by the default. Windows has no SIGKILL, hence the None.
+    number = -ended.code
+    if number != getattr(signal, "SIGKILL", None):
+        signal.signal(number, signal.SIG_DFL)
+    sys.stdout.flush()  # a signal ends the process without writing what is buffered
+    sys.stderr.flush()
+    os.kill(os.getpid(), number)
 
 
 def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None:
@@ -152,16 +161,3 @@ def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None
     if as_json:
         emit(document)
     write_files(ended.folder, {PREFLIGHT_FILE: document.encode()})
-
-
-def _end_as(code: int) -> None:
-    """End this process as a command ended, so that a shell sees the same."""
-    if code >= 0:
-        raise SystemExit(code)
-    number = -code
-    # In place of batchstat's own handlers, the default. Windows has no SIGKILL, hence the None.
-    if number != getattr(signal, "SIGKILL", None):
-        signal.signal(number, signal.SIG_DFL)
-    sys.stdout.flush()  # a signal ends the process without writing what is buffered
-    sys.stderr.flush()
-    os.kill(os.getpid(), number)

@@ -41,8 +41,7 @@ class InputStream(io.RawIOBase):
 
 class _Streams(InputStream):
     """The decompressed bytes of compressed streams, one after another, as bz2 and xz files may
-    contain them. The standard library's own readers silently drop what follows a stream without
-    being one.
+    contain them. The standard library's readers silently drop what else follows a stream.
     """
 
     def __init__(self, raw: BinaryIO, new_decompressor: Callable[[], Any], padding: bytes) -> None:

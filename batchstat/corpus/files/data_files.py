@@ -72,8 +72,7 @@ def saved_dataset_files(folder: Path, shown: str) -> list[str]:
         check_regular(state)
         names = [file["filename"] for file in parse(state.read_bytes())["_data_files"]]
         for name in names:
-            # datasets writes its files beside the state. Any other name, such as /etc/passwd, would
-            # be read as text.
+            # datasets writes its files beside the state. Another, as /etc/passwd, would be read.
             if PurePath(name).name != name or ending(PurePath(name)) != ".arrow":
                 raise ValueError(f"{short(name)} is not the name of an Arrow file in this folder")
     except (ValueError, KeyError, TypeError, OSError) as error:

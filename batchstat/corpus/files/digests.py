@@ -68,11 +68,9 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
-    """Return digests of everything that the counts of a split depend on. Raises SourceError.
-
-    Returns:
-        The SHA-256 of each `SPLIT_BYTES` of the split; and one digest of the bytes outside of the
-        split that its counts depend on, which is empty for a whole source.
+    """Return digests of everything that the counts of a split depend on: the SHA-256 of each
+    `SPLIT_BYTES` of it; and one digest of the bytes outside of it that its counts depend on, which
+    is empty for a whole source. Raises SourceError.
     """
     with as_source_errors(split.source):
         spans = _spans(split.first, split.end)
@@ -107,8 +105,7 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
         yield 0, HEAD_BYTES
         yield stop, stop + 8
     else:
-        # The lines that name the columns; the byte that tells whether a line begins with the split;
-        # and the rest of the last line.
+        # The lines that name the columns; whether a line begins here; the rest of the last.
         yield 0, next_line(file, HEAD_BYTES)
         yield max(split.first - 1, 0), split.first
         yield stop, next_line(file, stop)

@@ -1,6 +1,5 @@
-"""Formats of corpus files. A reader yields the requested columns of one file as `Chunk`s.
-
-A new format is one file here, one line in `READERS`, and its endings in `files/data_files.py`.
+"""Formats of corpus files. A reader yields the requested columns of one file as `Chunk`s. A new
+format is one file here, one line in `READERS`, and its endings in `files/data_files.py`.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,8 @@
-"""Alpaca: objects with `instruction`, `input` and `output`, as chats and as prompts.
-
-Source: AlpacaDatasetConverter of src/llamafactory/data/converter.py, LLaMA-Factory 0.9.5, for the
-chats; the words of Stanford Alpaca for the prompts, as AlpacaPrompter of src/axolotl/prompters.py,
-axolotl 0.19, joins them. Other keys of an object are not read. The file is an array of JSON, or has
-an object on each line.
+"""Alpaca: objects with `instruction`, `input` and `output`, as chats and as prompts. Source:
+AlpacaDatasetConverter of src/llamafactory/data/converter.py, LLaMA-Factory 0.9.5, for the chats;
+the words of Stanford Alpaca for the prompts, as AlpacaPrompter of src/axolotl/prompters.py, axolotl
+0.19, joins them. Other keys of an object are not read. The file is an array of JSON, or has an
+object on each line.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,8 @@
-"""CoNLL: a word and its tags on each line, and a blank line after each sentence.
-
-A sample is a sentence, whose words are its content; its columns are numbered from 0, as in files
-without a header. Of CoNLL-U (ten columns between tabs, of which the first numbers the words) the
-form of each word is read, and neither comments nor the ranges and empty words that have ids such as
-3-4 and 5.1 (https://universaldependencies.org/format.html). Lines of -DOCSTART- belong to no
-sentence.
+"""CoNLL: a word and its tags on each line, and a blank line after each sentence. A sample is a
+sentence, whose words are its content; its columns are numbered from 0, as in files without a
+header. Of CoNLL-U (ten columns between tabs, of which the first numbers the words) the form of each
+word is read, and neither comments nor the ranges and empty words that have ids such as 3-4 and 5.1
+(https://universaldependencies.org/format.html). Lines of -DOCSTART- belong to no sentence.
 """
 
 from collections.abc import Iterator

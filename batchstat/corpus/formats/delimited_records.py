@@ -174,11 +174,10 @@ class _LongRecordError(Exception):
 
 
 class _RecordLines:
-    """Lines for `csv.reader`, which by itself would buffer a record of any size.
-
-    Lines are taken from the file many at a time, and read one by one as an iterator, or skipped. A
-    record of more than `MOST_RECORD_BYTES` is read up to the end of the line on which its last
-    quote is closed, without holding it in memory; then `_LongRecordError` is raised.
+    """Lines for `csv.reader`, which by itself would buffer a record of any size. Lines are taken
+    from the file many at a time, and read one by one as an iterator, or skipped. A record of more
+    than `MOST_RECORD_BYTES` is read up to the end of the line on which its last quote is closed,
+    without holding it in memory; then `_LongRecordError` is raised.
     """
 
     def __init__(self, lines: Iterator[RawLines]) -> None:

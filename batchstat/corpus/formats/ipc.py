@@ -27,11 +27,8 @@ _MOST_UNPACKED, _MOST_RATIO = 1 << 30, 200
 
 def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the schema and the record batches of an Arrow IPC file, or of one or more streams.
-
-    Raises:
-        SourceError: here, or while the batches are read: the file is cut short, something else
-            follows a stream, or a batch decompresses to more than real data does.
-        ArrowException: it is damaged.
+    Raises SourceError: here, or while the batches are read: the file is cut short, something else
+    follows a stream, or a batch decompresses to too much; ArrowException: it is damaged.
     """
     file.seek(0)
     is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC

@@ -28,12 +28,10 @@ def read_json(
     options: CorpusOptions,
     convert: Callable[[object], object] = lambda record: record,
 ) -> Iterator[Chunk]:
-    """Yield the columns of the objects in an array, which is never entirely in memory.
-
-    The array is the file, or where `options.records` says. A single object is read where it is a
-    table as pandas' `DataFrame.to_json()` writes it. Raises InputError: no array of objects; JSON
-    that is malformed or ends early, or bytes that are not UTF-8, after which the start of the next
-    record cannot be found.
+    """Yield the columns of the objects in an array, which is never entirely in memory. The array is
+    the file, or where `options.records` says. A single object is read where it is a table as
+    pandas' `DataFrame.to_json()` writes it. Raises InputError: no array of objects; JSON that is
+    malformed or ends early, or bytes that are not UTF-8, after which no next record can be found.
     """
     collector, text = RecordCollector(opened, options), JsonText(opened)
     if options.records is None and text.mark() == "{":
@@ -68,7 +66,16 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
     _enter(path, text, keys)
     elements = _elements(path, text)
     yield from _within(path, elements, within) if within else elements
-    _leave(path, text, len(keys))
+    for (
+        _
+    ) in keys:  # behind the objects around the list, so that a file that is cut there is noticed
+        while text.mark() == ",":
+            if _next_key(path, text) is not None:
+                with _located(path, text):
+                    text.skip()
+        if text.mark() != "}":
+            raise InputError(f"{path}: malformed JSON: it ends within an object")
+        text.at += 1
     if text.mark():
         raise InputError(f"{path}: something follows the end of the array", "use one per file")
 
@@ -124,18 +131,6 @@ def _next_key(path: str, text: JsonText) -> str | None:
         text.at += 1
         text.mark()
         return str(key)
-
-
-def _leave(path: str, text: JsonText, depth: int) -> None:
-    """Move behind the objects around the list, so that a file that is cut there is noticed."""
-    for _ in range(depth):
-        while text.mark() == ",":
-            if _next_key(path, text) is not None:
-                with _located(path, text):
-                    text.skip()
-        if text.mark() != "}":
-            raise InputError(f"{path}: malformed JSON: it ends within an object")
-        text.at += 1
 
 
 def _elements(path: str, text: JsonText) -> Iterator[SizedRecord]:

@@ -37,10 +37,8 @@ class JsonText:
 
     def value(self, marks: str) -> tuple[object, int]:
         """Return the value that begins here (None if it is too long), and how many characters it
-        has; then the place is the mark after it, which is one of `marks`.
-
-        Raises:
-            ValueError, RecursionError: the value is malformed, or the file ends in it.
+        has; then the place is the mark after it, which is one of `marks`. Raises ValueError,
+        RecursionError: the value is malformed, or the file ends in it.
         """
         while True:
             try:

@@ -71,11 +71,8 @@ class CheckedParquet:
 
 def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     """Open a Parquet file with pyarrow, after checking that pyarrow can read it and it is one file.
-
-    Raises:
-        InputError: columns are encrypted, which makes pyarrow abort the process.
-        SourceError: it is several files, one after another.
-        ArrowException, OSError: it is damaged.
+    Raises InputError: columns are encrypted, which makes pyarrow abort the process; SourceError: it
+    is several files, one after another; ArrowException, OSError: it is damaged.
     """
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - _END_BYTES, 0))

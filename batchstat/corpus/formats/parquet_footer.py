@@ -1,8 +1,6 @@
 """The footer of a Parquet file, read without pyarrow: where each column chunk is, and how large.
-
 pyarrow ends the process where the metadata of a column does not fit its schema
 (`RowGroupMetaData.column` lets a C++ exception through), so a damaged file must not get that far.
-
 Sources: parquet.thrift of apache/parquet-format for the fields, and Thrift's compact protocol.
 """
 

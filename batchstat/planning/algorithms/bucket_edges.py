@@ -30,13 +30,11 @@ def each_optimal_edges(
     """Yield the best bucket edges for at most 1, 2, … `buckets` buckets: ascending, inclusive upper
     edges, the last at or above the longest length. One sample each of 3, 4 and 9 tokens gives (9,),
     then (4, 9), then (3, 4, 9). `values` (n_distinct,) ascend, `counts` (n_distinct,) are the
-    samples of each, and a bucket has at least `least`.
-
-    The best edges minimise the sum over samples of the `cost` of the edge above each, which rises
-    with it; where the edge itself is the cost, the padding to the edges. The result is exact:
-    dynamic programming over the distinct lengths, with the best last cut found on the lower hull of
-    lines (slope: samples so far; Monge costs), in time proportional to buckets × distinct lengths.
-    Raises InputError: fewer than `least` samples in all.
+    samples of each, and a bucket has at least `least`. The best edges minimise the sum over samples
+    of the `cost` of the edge above each, which rises with it; where the edge itself is the cost,
+    the padding to the edges. The result is exact: dynamic programming over the distinct lengths,
+    with the best last cut found on the lower hull of lines (slope: samples so far; Monge costs), in
+    time proportional to buckets × distinct lengths. Raises InputError: fewer than `least`.
     """
     check_least(least, int(counts.sum()))
     lengths = values.tolist()

@@ -84,10 +84,9 @@ def cut_by_budget(
     keep_short: bool = True,
 ) -> Ints:
     """Return the offsets of batches of descending `lengths` (n,), each with size × longest within
-    the budget. [9, 5, 5, 4] and a budget of 15 give [0, 1, 4]: one sample, then three.
-
-    A sample above the budget is alone in its batch. The longest comes first, so a batch's size is
-    one division (infinibatch's BucketedReadaheadBatchIterator with a callable size). With `window`,
+    the budget. [9, 5, 5, 4] and a budget of 15 give [0, 1, 4]: one sample, then three. A sample
+    above the budget is alone in its batch. The longest comes first, so a batch's size is one
+    division (infinibatch's BucketedReadaheadBatchIterator with a callable size). With `window`,
     every `window` consecutive lengths descend and are cut by themselves; without `keep_short`, the
     last batch of all is dropped if it could hold more.
     """

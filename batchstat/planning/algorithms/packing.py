@@ -1,9 +1,8 @@
-"""Classic bin packing of samples into rows, on the histogram of lengths where possible.
-
-Best fit takes samples longest first. Samples of equal length are interchangeable, so they are
-placed together: whole runs of rows with the same room take the same number of them. Which sample
-goes where is derived afterwards, for all at once, and equals the result of a loop over the samples.
-An empty sample counts as one token, or a row could hold infinitely many.
+"""Classic bin packing of samples into rows, on the histogram of lengths where possible. Best fit
+takes samples longest first. Samples of equal length are interchangeable, so they are placed
+together: whole runs of rows with the same room take the same number of them. Which sample goes
+where is derived afterwards, for all at once, and equals the result of a loop over the samples. An
+empty sample counts as one token, or a row could hold infinitely many.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -21,8 +20,7 @@ from batchstat.lengths.stats import distinct
 
 class Packing(NamedTuple):
     """Where (n,) lengths go: run by run, the next ones to `rows` rows from `row` on, equally many.
-    Lengths [6, 4, 4] in two rows of 8 tokens: the run (row 0, 1 row, 1 length each) and the run
-    (row 1, 1 row, 2 lengths each).
+    [6, 4, 4] in rows of 8: the runs (row 0, 1 row, 1 length each) and (row 1, 1 row, 2).
     """
 
     row: Ints  # (m,) the first row of each run
@@ -79,9 +77,8 @@ class _OpenRows(NamedTuple):
 
 def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     """Pack `lengths` (n,), descending, each into the fullest row that has room for it, with at most
-    `max_per_row` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give [6, 2] and [4, 3].
-
-    Of equally full rows, the one that became so first is used; a new row if none has room. Best fit
+    `max_per_row` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give [6, 2] and [4, 3]. Of
+    equally full rows, the one that became so first is used; a new row if none has room. Best fit
     decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
     longest-pack-first, but exact. The number of steps depends on the distinct lengths and the
     distinct room in rows, not on the samples.
@@ -106,10 +103,8 @@ def best_fit_of_counts(
 def first_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     """Pack `lengths` (n,) in the given order, each into the first row that has room for it, with at
     most `max_per_row` lengths in a row. A length above the capacity fills a row. Source: axolotl's
-    pack_group.
-
-    The rows are the leaves of a binary tree in an array: node i has the children 2i and 2i + 1, and
-    holds the most room of any row below it. So a row is found in log2(n) steps.
+    pack_group. The rows are the leaves of a binary tree in an array: node i has the children 2i and
+    2i + 1, and holds the most room of any row below it. So a row is found in log2(n) steps.
     """
     # A power of two, at least one leaf per length: each may need a row of its own.
     leaves = 1 << max(len(lengths) - 1, 1).bit_length()

@@ -23,10 +23,9 @@ def meet_in_turns(costs: Floats, world_size: int) -> tuple[Floats, Ints]:
 def share_evenly(costs: Floats, world_size: int, swaps: int = SWAPS) -> tuple[Floats, Ints]:
     """Give each rank equally many batches of similar cost in all: the largest first, each to the
     rank that has least and lacks one (Graham's longest processing time); then exchange batches of
-    the slowest rank while that helps, `swaps` times at most.
-
-    Returns, of (n_steps, n_batches) `costs`, (n_steps,) what the slowest rank computes; and places
-    as `meet_in_turns`. A rank computes its largest batch first.
+    the slowest rank while that helps, `swaps` times at most. Returns, of (n_steps, n_batches)
+    `costs`, (n_steps,) what the slowest rank computes; and places as `meet_in_turns`. A rank
+    computes its largest batch first.
     """
     n_steps, n_batches = costs.shape
     per_rank = n_batches // world_size

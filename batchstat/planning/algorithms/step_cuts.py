@@ -1,7 +1,6 @@
-"""Optimizer steps cut into batches of similar lengths, many steps at once.
-
-A step's samples are sorted, longest first, and a batch is consecutive ones: two batches whose
-lengths overlap can swap samples until they do not, and no row of either gets wider.
+"""Optimizer steps cut into batches of similar lengths, many steps at once. A step's samples are
+sorted, longest first, and a batch is consecutive ones: two batches whose lengths overlap can swap
+samples until they do not, and no row of either gets wider.
 """
 
 from collections.abc import Iterator
@@ -67,11 +66,9 @@ def cut_by_target(
 ) -> Ints:
     """Cut each step from its longest sample on. A batch takes rows while their cost is within its
     target, but leaves a sample for each batch that follows. Returns (n_steps, n_batches + 1)
-    offsets, which end before the last sample where the batches do not suffice.
-
-    `targets` (n_steps,) are for a batch that begins with the longest sample. If `falling`, the
-    target falls along a step, with the square root of what a row costs: of batches of unlike cost,
-    small ones go beside the largest.
+    offsets, which end before the last sample where the batches do not suffice. `targets` (n_steps,)
+    are for a batch that begins with the longest sample. If `falling`, the target falls along a
+    step, with the square root of what a row costs: small batches go beside the largest.
     """
     costs, most_rows = steps.costs.ravel(), steps.most_rows.ravel()
     # A square root, unlike other powers, has the same last bit on every machine.

@@ -55,8 +55,7 @@ class Lhotse(Strategy):
 
     def plan(self, window: Window) -> BatchPlan:
         """Let the samples into a buffer in sequence, and draw batches from its buckets. Raises
-        InputError: a sample longer than the last of `boundaries`, or more buckets than distinct
-        lengths.
+        InputError: a sample longer than the last of `boundaries`, or too many buckets.
         """
         if len(window.lengths) == 0:  # no sample says where edges are
             no_rows, offsets = np.arange(0), np.zeros(1, int)

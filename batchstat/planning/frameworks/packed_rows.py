@@ -51,9 +51,7 @@ class PackedRows(Strategy):
 
     @abstractmethod
     def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:
-        """Return the samples in rows: (n,) `lengths` of samples or parts, among which samples begin
-        at `begins` (n_samples,).
-        """
+        """Return the samples in rows: (n,) `lengths` of parts, of which `begins` begin samples."""
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows of all batches end to end, and (n_batches + 1,) where batches begin."""

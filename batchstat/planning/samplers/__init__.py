@@ -1,6 +1,5 @@
-"""Samplers, which choose an epoch's samples by class: one sampler per file, listed here.
-
-A new sampler is one file and one line in `SAMPLERS`.
+"""Samplers, which choose an epoch's samples by class: one sampler per file, listed here. A new
+sampler is one file and one line in `SAMPLERS`.
 """
 
 from batchstat.planning.samplers.base import Sampler

@@ -16,11 +16,9 @@ MOST_DRAWN = 10**9  # samples of an epoch: more are a mistyped number
 def draw_counts(
     classes: Classes, counts: Sequence[int], rng: np.random.Generator, *, even: bool = False
 ) -> Ints:
-    """Draw `counts[i]` samples of class i. Returns them all, ascending.
-
-    A class with enough samples is drawn from without replacement. One with fewer is drawn from with
-    replacement, as in Catalyst's BalanceClassSampler; or, if `even`, each of its samples is drawn
-    as often as any other, or once more.
+    """Draw `counts[i]` samples of class i. Returns them all, ascending. A class with enough samples
+    is drawn from without replacement. One with fewer is drawn from with replacement, as in
+    Catalyst's BalanceClassSampler; or, if `even`, each sample as often as any other, or once more.
     """
     check_total(sum(counts))
     of_classes = []
@@ -80,10 +78,8 @@ def _floyd(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
 
 def round_shares(shares: Sequence[float], total: int) -> list[int]:
     """Return whole numbers in proportion to `shares` that add up to `total`, by the largest
-    remainder: shares 1, 1, 1 and a total of 10 make 4, 3, 3.
-
-    Of equal remainders, the first is rounded up. `shares` are not negative and not all 0. Fractions
-    are exact, so that rounding errors decide nothing.
+    remainder: shares 1, 1, 1 and a total of 10 make 4, 3, 3. Of equal remainders, the first is
+    rounded up. `shares` are not negative, nor all 0. Fractions are exact.
     """
     fractions = [Fraction(share) for share in shares]
     per_share = total / sum(fractions)

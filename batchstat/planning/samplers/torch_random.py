@@ -1,6 +1,5 @@
-"""torch's random draws without torch: its CPU generator and the two draws that samplers use.
-
-The generator is MT19937 seeded as NumPy's legacy seeding does, with the lower 32 bits of the seed.
+"""torch's random draws without torch: its CPU generator and the two draws that samplers use. The
+generator is MT19937 seeded as NumPy's legacy seeding does, with the lower 32 bits of the seed.
 Source: torch's randperm_cpu and multinomial kernels; equal to them in every case tried.
 """
 
@@ -14,16 +13,13 @@ _STEP_BITS = 31  # bits of a step in a sort of partners and steps: n is below 2^
 
 def torch_permutation(n: int, seed: int) -> Ints:
     """Return (n,) the result of `torch.randperm(n, generator=torch.Generator().manual_seed(seed))`,
-    for n up to 214 million, above which torch draws 64 bits per position.
-
-    torch starts with 0 … n − 1 and shuffles in steps: step i swaps the numbers at the positions i
-    and `partner[i]`, which is i or later. So position i is final after step i, and gets what its
-    partner held then. That is the partner's own number; or, if an earlier step had the same
-    partner, what the position of the last such step held before it. With the partners [2, 2, 2],
-    step 0 makes [2, 1, 0], and step 1 [2, 0, 1]: position 1 gets the 0 that step 0 left at 2.
-
-    A loop of swaps takes four times as long as following these chains for all positions together,
-    in as many rounds as the logarithm of the longest chain.
+    for n up to 214 million, above which torch draws 64 bits per position. torch starts with 0 … n −
+    1 and shuffles in steps: step i swaps the numbers at the positions i and `partner[i]`, which is
+    i or later. So position i is final after step i, and gets what its partner held then. That is
+    the partner's own number; or, if an earlier step had the same partner, what the position of the
+    last such step held before it. With the partners [2, 2, 2], step 0 makes [2, 1, 0], and step 1
+    [2, 0, 1]: position 1 gets the 0 that step 0 left at 2. A loop of swaps takes four times as long
+    as following these chains for all positions together.
     """
     if n < 2:
         return np.arange(n)

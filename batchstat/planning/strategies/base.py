@@ -221,12 +221,10 @@ class Strategy(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PacksDocuments(Strategy):
-    """A strategy with several samples per row, each padded to a multiple of its own.
-
-    Megatron and Transformer Engine pad every sample of a packed row: context parallelism over cp
-    ranks needs multiples of 2 x cp, FP8 of 16. This padding counts as any other, and a row holds
-    `max_length` rounded up to that multiple. Raises OptionError: `document_multiple` where samples
-    are cut.
+    """A strategy with several samples per row, each padded to a multiple of its own. Megatron and
+    Transformer Engine pad every sample of a packed row: context parallelism over cp ranks needs
+    multiples of 2 x cp, FP8 of 16. This padding counts as any other, and a row holds `max_length`
+    rounded up to that multiple. Raises OptionError: `document_multiple` where samples are cut.
     """
 
     packs_rows: ClassVar[bool] = True

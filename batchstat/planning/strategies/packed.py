@@ -240,8 +240,7 @@ def _pack_group(lengths: Ints, max_length: int, method: str, most: int) -> Packe
 
 def wrap(lengths: Ints, capacity: int) -> PackedSamples:
     """Lay samples end to end and cut them every `capacity` tokens. Lengths 3, 4 and 2 in rows of 5:
-    the row 3 + 2 tokens (samples 0 and 1), and the row 2 + 2 (the rest of sample 1, which starts at
-    its token 2, and sample 2).
+    the rows 3 + 2 (samples 0 and 1) and 2 + 2 (sample 1 from token 2 on, and 2).
     """
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths

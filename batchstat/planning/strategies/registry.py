@@ -1,6 +1,5 @@
-"""The strategies by name. A new one is a file and a line below; property tests run on it.
-
-Not in the folder's `__init__.py`: that runs before the modules beside it, which frameworks import.
+"""The strategies by name. A new one is a file and a line below; property tests run on it. Not in
+the folder's `__init__.py`: that runs before the modules beside it, which frameworks import.
 """
 
 from collections import UserDict

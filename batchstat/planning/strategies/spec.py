@@ -64,9 +64,8 @@ class StrategySpec:
 
     @classmethod
     def of(cls, name: str, **given: Any) -> Self:
-        """Return a strategy by its name in the registry and the values of its parameters:
-        `of("static", batch_size=8)` is `static:batch_size=8`. Raises OptionError: a parameter of
-        packing without packing.
+        """Return a strategy by its name and parameters: `of("static", batch_size=8)` is
+        `static:batch_size=8`. Raises OptionError: a parameter of packing without packing.
         """
         text = name
         for key, value in given.items():
@@ -84,7 +83,14 @@ class StrategySpec:
         if kind.unpacked is not None and not packs:
             # The unpacked strategy does not have the parameter that was off.
             given = {key: value for key, value in given.items() if key != kind.packed_by}
-            _check_unpacked(text, kind, given)
+            if packing_only := sorted(set(given) - {each.name for each in fields(kind.unpacked)}):
+                option = kind.settable()[kind.packed_by].metadata["option"]
+                # The values that turn packing on; a switch names none, and `true` turns it on.
+                values = [each for each in option.values if each != NOT_PACKED] or ["true"]
+                raise OptionError(
+                    f"strategy {text!r}: {packing_only[0]} is of packing only",
+                    f"add {kind.packed_by}={' or '.join(values)}",
+                )
             kind = kind.unpacked
         return cls(text, kind, given)
 
@@ -118,12 +124,10 @@ class StrategySpec:
         return StrategySpec(text, self.kind, {**self.given, "of": setup})
 
     def strategy(self, settings: Mapping[str, Any]) -> Strategy:
-        """Return the strategy with all its parameters.
-
-        A parameter that is not set is taken from `settings` if it has one of that name and it is
-        not one of the strategy's `own_parameters`; else the strategy's default applies. A
-        strategy's usual batch size applies unless `settings` say that one was given. Raises
-        OptionError: a value out of range, or a missing one.
+        """Return the strategy with all its parameters. A parameter that is not set is taken from
+        `settings` if it has one of that name and it is not one of the strategy's `own_parameters`;
+        else the strategy's default applies. A strategy's usual batch size applies unless `settings`
+        say that one was given. Raises OptionError: a value out of range, or a missing one.
         """
         names = [each.name for each in fields(self.kind)]
         own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size
@@ -209,20 +213,6 @@ class RowRequest:
             key in self.row.given
             or key in self.strategy.own_parameters
             or (is_usual_size and self.strategy.usual_batch_size is not None)
-        )
-
-
-def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
-    """Raise OptionError for a parameter that only packing has, and say how to turn packing on."""
-    assert kind.unpacked is not None
-    packing_only = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
-    if packing_only:
-        packing_field = next(each for each in fields(kind) if each.name == kind.packed_by)
-        # The values that turn packing on; a switch names none, and `true` turns it on.
-        values = [each for each in packing_field.metadata["option"].values if each != NOT_PACKED]
-        raise OptionError(
-            f"strategy {spec!r}: {packing_only[0]} is of packing only",
-            f"add {kind.packed_by}={' or '.join(values or ['true'])}",
         )
 
 

@@ -133,8 +133,7 @@ class WholeNumbers:
         self.tensors: list[Any] = []
         self.are_here = True  # whether all are in the memory of the processor
         self.hold_ids = False  # whether any has rows of numbers, as token ids have
-        # The value with these tensors alone, as `as_rows` returns them, in dictionaries and lists;
-        # None where it has none.
+        # The value with these tensors alone, in dictionaries and lists, as of `as_rows`; or None.
         self.nested = self._collected(value, depth=0)
 
     def _collected(self, value: Any, depth: int, name: str = "") -> Any:
@@ -256,9 +255,7 @@ def split_digests(joined: str) -> list[str]:
 
 
 def fingerprint(ids: Any) -> int:
-    """Return a number that tells batches of token ids apart within this process alone; ids of
-    (length, batch) have that of their rows.
-    """
+    """Return a number that tells batches of token ids apart in this process, however transposed."""
     rows, width = ids.shape
     if rows == width:  # the shape does not tell which of the two these are
         return hash(min(_bytes_of(ids), _bytes_of(ids.T)))

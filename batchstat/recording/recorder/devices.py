@@ -1,5 +1,4 @@
 """Tensors and times of a device such as a GPU, noted while it computes, and read a step later.
-
 Nothing here waits for the device, by which a training would be slower.
 """
 
@@ -49,8 +48,7 @@ class Copies:
         # Pinned memory: into any other, torch would wait for the copy.
         copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         copy.copy_(tensor.detach(), non_blocking=True)
-        # The training may free the tensor: torch gives its memory to no other before this stream
-        # has copied it.
+        # The training may free the tensor: torch keeps its memory until this stream has copied it.
         tensor.record_stream(self._stream)
         return copy
 

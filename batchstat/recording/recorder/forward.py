@@ -78,8 +78,7 @@ def _uses_count(module: Any) -> bool:
 class Forward:
     """One call of the model."""
 
-    # Whether token ids were among its arguments; with embeddings instead, only the mask says where
-    # the tokens are.
+    # Whether token ids were among its arguments; with embeddings instead, the mask says where.
     has_ids = True
     is_counted = False  # whether its loss divides by the number of trained tokens of the step
     training = False  # whether the model is in training mode

@@ -9,13 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .arguments import (
-    WholeNumbers,
-    arguments_by_name,
-    enters_graph,
-    forwards_around,
-    ranks_meet,
-)
+from .arguments import WholeNumbers, arguments_by_name, enters_graph, forwards_around, ranks_meet
 from .devices import Clock
 from .forward import Forward, Model
 from .loaders import Loaders
@@ -38,8 +32,7 @@ class Forwards:
         self.is_busy = self._is_off = True
         self._busy: set[int] = set()  # the numbers of threads inside a forward or a backward
         self._first_thread, self._has_threads = threading.get_ident(), False
-        # For the number of each thread, its backwards that run now (one inside another with
-        # gradient checkpointing).
+        # By thread, its backwards that run now (one inside another with gradient checkpointing).
         self.backwards: dict[int, int] = {}
         # Ends the command once more, after it was ended as planned; None before.
         self.stop_again: Callable[[], None] | None = None
@@ -250,8 +243,7 @@ class Forwards:
         """Return the whole numbers among the arguments of a model; None without token ids, or where
         the module is only a part of a model.
         """
-        # A loop may call a layer by itself: an embedding, or a head or a loss, which takes what the
-        # model computed.
+        # A loop may call a layer: an embedding; a head or a loss, of what the model computed.
         if isinstance(module, _torch().nn.Embedding) or not enters_graph(arguments):
             return None
         numbers = WholeNumbers(arguments)
@@ -262,8 +254,7 @@ class Forwards:
             return None
         nested = numbers.nested
         has_mask_alone = "attention_mask" in nested and "input_ids" not in nested
-        # A model that is given embeddings, as some with pictures are: its mask stands in for its
-        # ids, which are not known.
+        # Where a model is given embeddings, as some with pictures are, its mask stands in for ids.
         if "inputs_embeds" in arguments and has_mask_alone:
             nested["input_ids"] = nested["attention_mask"]
             numbers.tensors.append(nested["attention_mask"])

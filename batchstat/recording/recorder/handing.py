@@ -36,9 +36,7 @@ class _Origin:
     """
 
     def __init__(self, place: tuple[Any, ...], side: str, seen: list[tuple[int, int, int]]) -> None:
-        """Find the rules by which all batches were cut: of (width, kept columns, tokens of the
-        longest row) each.
-        """
+        """Find the rules by which all batches were cut, each (width, kept columns, longest row)."""
         self.place, self.side = place, side
         cut, most = max(each[0] - each[1] for each in seen), max(each[1] for each in seen)
         # One column less is what a language model predicts; more are rather cut off to a width.
@@ -73,10 +71,9 @@ def holds_ids(data: Any, forward: Forward) -> bool:
 
 
 class Handing:
-    """For each forward of a batch, which array of the loader's batch each of its arguments is.
-
-    A loop takes batches apart (`model(*batch)`, labels left out), may cut columns off, and may make
-    a mask by itself. A forward whose token ids are not in the loader's batch is not explained.
+    """For each forward of a batch, which array of the loader's batch each of its arguments is. A
+    loop takes batches apart (`model(*batch)`, labels left out), may cut columns off, and may make a
+    mask by itself. A forward whose token ids are not in the loader's batch is not explained.
     """
 
     def __init__(self) -> None:
@@ -152,9 +149,7 @@ class Handing:
         return origins
 
     def _learn_padding(self, parts: list[ReadBatch]) -> None:
-        """Learn which id pads from a mask that the loop may have made: it makes none for batches
-        that are only read.
-        """
+        """Learn which id pads from a mask that the loop made: batches only read have none."""
         for part in parts:
             if part.real_mask is not None and part.ids is not None:
                 padding = set(part.ids[~part.real_mask].reshape(-1).tolist())

@@ -31,8 +31,7 @@ class LineQueue:
         self._last_fetched: Fetched | None = None  # the loader's batch that was computed last
         # Learns from the batches of a loop how the others would be; None where none are read.
         self.dry_run: DryRun | None = DryRun(loaders) if orders.is_dry else None
-        # The forwards of a batch (none for the end of a step), the moments at which it began and
-        # ended, and its line so far.
+        # The forwards of a batch (none: end of a step), its begin and end, and its line so far.
         self._waiting: collections.deque[tuple[list[Forward], list[Moment], dict[str, Any]]]
         self._waiting = collections.deque()
 

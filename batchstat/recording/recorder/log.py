@@ -60,9 +60,7 @@ class Log:
             os.close(file)
 
     def open(self) -> None:
-        """Open the file of this process and write its first line, unless it is open. A process that
-        was forked gets a file of its own.
-        """
+        """Open this process's file with its first line, unless it is open; a fork gets its own."""
         if self.is_open:
             return
         rank, world_size = ranks()

@@ -1,6 +1,5 @@
-"""What of a batch is padding, as its mask, its positions, its lengths or a padding id say.
-
-Arrays are NumPy's or tensors of torch: what is done with them here both can do.
+"""What of a batch is padding, as its mask, its positions, its lengths or a padding id say. Arrays
+are NumPy's or tensors of torch: what is done with them here both can do.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ def marks_at_right_end(marks: Any) -> Any:
 
 
 def real_by(name: Any, mask: Any, ids: Any) -> Any:
-    """Return (n_rows, width) which tokens are real by an array called `name`; None where it
-    does not mark padding.
-    """
+    """Return (n_rows, width) which tokens are real by an array; None where it marks no padding."""
     if "mask" not in str(name) or shape_of(mask) != shape_of(ids):
         return None
     # An attention_mask of transformers marks real tokens. A padding mask, such as
@@ -43,8 +40,7 @@ def real_by(name: Any, mask: Any, ids: Any) -> Any:
         return mask != 0
     if "padding_mask" in str(name):
         return mask == 0
-    # Others, as `mask` or `src_pad_mask`, may mark either, or what is predicted: padding is one
-    # token, at the ends of rows.
+    # Others, as `mask`, may mark either, or what is predicted: padding is one token, at row ends.
     if str(name).startswith(_OTHER_MASKS) or not bool(((mask == 0) | (mask == 1)).all()):
         return None
     for mark in (1, 0) if "pad" in str(name) else (0, 1):

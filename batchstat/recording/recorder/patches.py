@@ -97,8 +97,7 @@ def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
     def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         recorder.has_optimizer = True
         original(self, *args, **kwargs)
-        # Before torch 2.0, `step` of a class is wrapped when its first optimizer is made: each
-        # class defines its own.
+        # Before torch 2.0, each class defines `step`, wrapped when its first optimizer is made.
         if not has_hooks and type(self) not in wrapped:
             wrapped.add(type(self))
             patches.wrap(type(self), "step", step)
@@ -174,9 +173,8 @@ def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
     """End steps that a loss scaler of DeepSpeed's own skips, since a gradient is infinite."""
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Loops call it after every batch. It steps the optimizer only after the last one of a step,
-        # the boundary: if it did not there, a gradient was infinite. Asked before, since the
-        # original counts the batch.
+        # Loops call it after every batch; it steps the optimizer at the boundary, the last one of a
+        # step, or else a gradient was infinite. Asked before, since the original counts the batch.
         is_last, steps_before = self.is_gradient_accumulation_boundary(), recorder.optimizer_steps
         recorder.is_stepping = is_last  # it may clear the gradients of a step that it skips
         result = original(self, *args, **kwargs)

@@ -29,8 +29,7 @@ class ReadBatch:
     rows: int
     width: int  # tokens to which every row is padded; of an encoder and a decoder, both together
     widths: tuple[int, ...] = ()  # (width,), or the widths of encoder and decoder
-    # For each row, the number of real tokens of each of its samples, and of those that carry loss;
-    # None where that is not known.
+    # For each row, the real tokens of each of its samples, and the trained ones; None: not known.
     real: list[list[int]] | None = None
     trained: list[list[int]] | None = None
     # Where the label of a token stands: "shifted", at the token, so that the model moves labels by
@@ -87,10 +86,9 @@ def is_equal(array: Any, other: Any) -> bool:
 
 
 def part_of(batch: ReadBatch) -> dict[str, Any]:
-    """Return what a forward computes as a part of a line; `read_of` is the inverse.
-
-    `w` is the widths, `n` the real tokens of each sample, `y` those that carry loss; where padding
-    is not known, `rows` and `ends` are those of the batch.
+    """Return what a forward computes as a part of a line; `read_of` is the inverse. `w` is the
+    widths, `n` the real tokens of each sample, `y` those that carry loss; where padding is not
+    known, `rows` and `ends` are those of the batch.
     """
     part: dict[str, Any] = {"w": list(batch.widths), "by": batch.padding_source, "loss": batch.loss}
     if batch.real is not None:

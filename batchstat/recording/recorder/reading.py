@@ -34,11 +34,9 @@ _BOTH_WAYS = (
 
 
 def read_batch(batch: Any, pad_token_id: int | None = None) -> ReadBatch | None:
-    """Return what a collated batch computes; None if it holds no token ids.
-
-    Args:
-        batch: a mapping, a sequence, or token ids alone; of torch tensors, NumPy arrays or lists.
-        pad_token_id: the id that pads, where no mask tells padding; None where it is not known.
+    """Return what a collated batch (a mapping, a sequence, or token ids alone; of torch tensors,
+    NumPy arrays or lists) computes; None if it holds no token ids. `pad_token_id`, where known, is
+    the id that pads where no mask tells padding.
     """
     parts = read_parts(batch, pad_token_id)
     # Several sets of ids, such as the chosen and rejected answers of DPO, are computed together.
@@ -51,14 +49,9 @@ def read_parts(
     has_decoder: bool | None = None,
     inside: Inside | None = None,
 ) -> list[ReadBatch]:
-    """Return what each set of token ids in a batch computes, each at a width of its own.
-
-    Args:
-        batch: as of `read_batch`.
-        pad_token_id: likewise.
-        has_decoder: whether the model has a decoder; None where that is not known: labels of
-            another width are then those of one.
-        inside: what was seen inside the model, and gets what arrays tell of the next batches.
+    """Return what each set of token ids in a batch, as of `read_batch`, computes, each at a width
+    of its own. Where it is not known whether the model has a decoder, labels of another width are
+    those of one. `inside` is what was seen in the model, and gets what arrays tell.
     """
     inside = Inside([]) if inside is None else inside
     parts: list[ReadBatch] = []

@@ -50,8 +50,7 @@ def sets_of_ids(batch: Any, inside: Inside, depth: int = 0) -> list[IdsSet]:
 def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any], str]:
     """Return the names of token ids, those of a decoder last; and why they may be none, or ""."""
     names = [name for name, value in values.items() if is_ids(value)]
-    # A plain input_ids is the only set. With labels, decoder_input_ids of transformers are these
-    # moved by one.
+    # A plain input_ids is the only set. With labels, decoder_input_ids are these moved by one.
     if "input_ids" in names:
         has_both = "decoder_input_ids" in names and "labels" not in values
         return ["input_ids", "decoder_input_ids"][: 1 + has_both], ""
@@ -76,8 +75,7 @@ def _names_of_ids(values: Mapping[Any, Any], inside: Inside) -> tuple[list[Any],
     if len(names) < 2 or _are_of_decoder(names):
         return names, ""
     if seen:
-        # Of other shapes, or in one embedding, they are several texts; else one may be a feature of
-        # the tokens of the other.
+        # Of other shapes, or in one embedding, they are several texts; else maybe a feature.
         n_embeddings = len({inside.reached[name] for name in names})
         if n_embeddings < len(names) or len({shape_of(values[name]) for name in names}) > 1:
             return names, ""

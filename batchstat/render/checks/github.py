@@ -11,9 +11,8 @@ _MOST = 10  # annotations per level that GitHub shows for one step; it silently 
 
 def check_annotations(checks: Sequence[Check], screen: str) -> str:
     """Return what `check` prints in a GitHub Actions job: the screen, then an annotation for each
-    exceeded limit, errors before warnings, and for each finding, with its id as the title.
-
-    The screen may hold text of the user's data, so the runner is told to take no command from it.
+    exceeded limit, errors before warnings, and for each finding, with its id as the title. The
+    screen may hold text of the user's data, so the runner is told to take no command from it.
     Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
     # Only a line with this token ends the pause, and no text in the screen can guess it.

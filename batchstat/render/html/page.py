@@ -1,6 +1,5 @@
-"""One self-contained HTML file: text and tables, the data of charts, and the scripts that draw.
-
-Its data is JSON that cannot end its script, cut to what a page has room for.
+"""One self-contained HTML file: text and tables, the data of charts, and the scripts that draw. Its
+data is JSON that cannot end its script, cut to what a page has room for.
 """
 
 import base64
@@ -78,12 +77,10 @@ def _entries_to_keep(entries: list[Any]) -> list[Any]:
 
 def histogram(stats: LengthStats) -> dict[str, Any]:
     """Encode the lengths of a corpus for the page's script: the distinct lengths in ascending
-    order, as differences to the one before, and how often each occurs.
-
-    Returns:
-        `data`: bytes in planes, since these compress better than whole numbers: byte 0 of all
-        differences, then byte 1 of all, and so on, then those of the counts; compressed by zlib,
-        in base64. `values` and `counts`: how many bytes, at most 8, a difference and a count have.
+    order, as differences to the one before, and how often each occurs. `data` is bytes in planes,
+    since these compress better than whole numbers: byte 0 of all differences, then byte 1 of all,
+    and so on, then those of the counts; compressed by zlib, in base64. `values` and `counts` are
+    how many bytes, at most 8, a difference and a count have.
     """
     columns = {"values": np.diff(stats.values, prepend=0), "counts": stats.counts}
     planes, bytes_per_number = [], {}

@@ -40,10 +40,7 @@ def profile_page(profile: Profile, padding: float | None, next_command: str) -> 
 
 
 def comparison_page(
-    comparison: Comparison,
-    profile: Profile | None,
-    command: Callable[[Change], str],
-    panel: WhatIf,
+    comparison: Comparison, profile: Profile | None, command: Callable[[Change], str], panel: WhatIf
 ) -> str:
     """Return the HTML page of a comparison, with the what-if panel."""
     result = (

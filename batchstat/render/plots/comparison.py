@@ -32,31 +32,19 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     }
 
 
-def padding_sentence(comparison: Comparison) -> str:
-    """Return what share of compute the current setup and the best strategy spend on padding."""
-    # Without any strategy that fits the budget, `comparison.best` is the current setup.
-    current, best = comparison.current, comparison.best
-    start = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
-    if comparison.changes.best is None:
-        return f"{start}compute on padding; no strategy fits the budget"
-    if best is current:
-        return f"{start}compute on padding, and is the best here"
-    best_padding = f"{one_line(best.label, 44)} {percent(best.counts.padding_ratio)}"
-    return f"{start}compute on padding; {best_padding}"
-
-
-def speed_up_words(comparison: Comparison, row: StrategyResult) -> str:
-    """Return a speed-up in words, such as "1.32x faster (estimate)"."""
-    speed_up = comparison.speed_up(row)
-    if 0.995 <= speed_up < 1.005:  # in two decimals 1.00x
-        return f"same {subtitles.compared_quantity(comparison)}"
-    word, factor = ("faster", speed_up) if speed_up > 1 else ("slower", 1 / speed_up)
-    return f"{factor:.2f}x {word}{subtitles.estimate_note(comparison)}"
-
-
 def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:
     """Draw a bar per row: real tokens, padding and losses, with a band behind the best."""
-    style.titled(figure, padding_sentence(comparison), subtitles.of_comparison(comparison))
+    # Without any strategy that fits the budget, `comparison.best` is the current setup.
+    current, best = comparison.current, comparison.best
+    title = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
+    if comparison.changes.best is None:
+        title += "compute on padding; no strategy fits the budget"
+    elif best is current:
+        title += "compute on padding, and is the best here"
+    else:
+        best_padding = f"{one_line(best.label, 44)} {percent(best.counts.padding_ratio)}"
+        title += f"compute on padding; {best_padding}"
+    style.titled(figure, title, subtitles.of_comparison(comparison))
     axes = figure.subplots()
     bar_lengths = [_bar_length(row) for row in rows]
     # A far longer bar is cut off, but never that of the current setup, nor the shortest.
@@ -146,7 +134,11 @@ def _write_beside_bar(axes: Axes, place: int, row: StrategyResult, comparison: C
     padding = f"{percent(row.counts.padding_ratio)} padding"
     style.beside_row(axes, place, padding, (90, 0), end=1, **look)
     if not is_current:
-        text = speed_up_words(comparison, row)
+        speed_up = comparison.speed_up(row)
+        word, factor = ("faster", speed_up) if speed_up > 1 else ("slower", 1 / speed_up)
+        text = f"{factor:.2f}x {word}{subtitles.estimate_note(comparison)}"
+        if 0.995 <= speed_up < 1.005:  # in two decimals 1.00x
+            text = f"same {subtitles.compared_quantity(comparison)}"
         style.beside_row(axes, place, text, (100, 0), end=1, ha="left", fontweight=weight)
 
 

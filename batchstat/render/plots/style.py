@@ -156,12 +156,9 @@ def key_below(figure: Figure, handles: list[Artist], columns: int) -> None:
 
 
 def row_places(number: int) -> dict[float, int]:
-    """Choose which of `number` rows, the largest first, a chart shows, and where.
-
-    Returns:
-        The index of a row by its place on the y axis. Up to 24 rows are all shown: {0: 0, 1: 1, …}.
-        Of 100 rows, the 15 largest are at places 0 to 14, place 15 is left empty for a note, and
-        the 5 smallest follow: {…, 14: 14, 16: 95, …, 20: 99}.
+    """Return which of `number` rows, the largest first, a chart shows, by their place on the y
+    axis. Up to 24 rows are all shown: {0: 0, 1: 1, …}. Of 100 rows, the 15 largest are at places 0
+    to 14, place 15 is left for a note, and the 5 smallest follow: {…, 14: 14, 16: 95, …, 20: 99}.
     """
     if number <= _MOST_ROWS:
         return dict(enumerate(range(number)))

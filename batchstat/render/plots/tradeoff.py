@@ -161,8 +161,18 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
     style.percent_axis(all_axes[0].yaxis)
     if homogeneity:  # below 0 where lengths in a batch differ more than in a random one
         all_axes[1].set_ylim(min(0.0, *homogeneity.values()), 1.05)
-    _size_axis(all_axes[-1], read_aheads)
-    all_axes[-1].set_xlabel("read_ahead: samples that are sorted together (log scale)")
+    axes = all_axes[-1]
+    # A single value would be an axis without width, which matplotlib warns of.
+    if len(read_aheads) == 1:
+        axes.set_xlim(read_aheads[0] / 2, read_aheads[0] * 2)
+    axes.set_xscale("log")
+    # `which_have_room` keeps a value that comes before the others, so the largest comes first.
+    largest_first = read_aheads[::-1]
+    has_room = which_have_room(style.shares_of_axis(axes, largest_first), _TICK_WIDTH)
+    axes.xaxis.set_major_locator(FixedLocator(sorted(compress(largest_first, has_room))))
+    axes.xaxis.set_major_formatter(FuncFormatter(_size))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("read_ahead: samples that are sorted together (log scale)")
     _mark(all_axes[0], sweep)
 
 
@@ -181,20 +191,6 @@ def _mark(axes: Axes, sweep: Sweep) -> None:
         va="top",
         fontweight="bold",
     )
-
-
-def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
-    """Label the values of `read_ahead`: the largest, and those that have room."""
-    # A single value would be an axis without width, which matplotlib warns of.
-    if len(read_aheads) == 1:
-        axes.set_xlim(read_aheads[0] / 2, read_aheads[0] * 2)
-    axes.set_xscale("log")
-    # `which_have_room` keeps a value that comes before the others, so the largest comes first.
-    largest_first = read_aheads[::-1]
-    has_room = which_have_room(style.shares_of_axis(axes, largest_first), _TICK_WIDTH)
-    axes.xaxis.set_major_locator(FixedLocator(sorted(compress(largest_first, has_room))))
-    axes.xaxis.set_major_formatter(FuncFormatter(_size))
-    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _size(value: float, _: object = None) -> str:

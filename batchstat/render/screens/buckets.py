@@ -32,9 +32,17 @@ def buckets_screen(
 
 
 def rule_details(report: BucketReport) -> Iterator[RenderableType]:
-    """Yield what each rule gives, by the number of buckets."""
+    """Yield what each rule gives, by the number of buckets, the requested one bold."""
     words = "padding" if report.cost == "linear" else "computed / needed"
-    yield from (Caption("by rule", f"{words}, rows as wide as edges"), _rules(report))
+    yield Caption("by rule", f"{words}, rows as wide as edges")
+    rows = table("buckets", *RULES)
+    for number in sorted({*NUMBERS, report.wanted}):
+        results = [report.of(rule, number) for rule in RULES]
+        if any(edges is not None for edges in results):
+            style = "bold" if number == report.wanted else ""
+            cells = [f"{number}", *(_shown(edges, report) for edges in results)]
+            rows.add_row(*(Text(cell, style=style) for cell in cells))
+    yield rows
 
 
 def bucket_facts(report: BucketReport) -> list[RenderableType]:
@@ -142,18 +150,6 @@ def _fastest(report: BucketReport) -> str:
     if best.fits_memory is False:
         facts.append("✗ does not fit the device")
     return "; ".join(facts)
-
-
-def _rules(report: BucketReport) -> Table:
-    """Return the table of what each rule gives by number of buckets, the requested one bold."""
-    rows = table("buckets", *RULES)
-    for number in sorted({*NUMBERS, report.wanted}):
-        results = [report.of(rule, number) for rule in RULES]
-        if any(edges is not None for edges in results):
-            style = "bold" if number == report.wanted else ""
-            cells = [f"{number}", *(_shown(edges, report) for edges in results)]
-            rows.add_row(*(Text(cell, style=style) for cell in cells))
-    return rows
 
 
 def _shown(edges: Edges | None, report: BucketReport) -> str:

@@ -1,13 +1,10 @@
 """The screen of `calibrate`: what a batch takes, how exact that is, and what to run next."""
 
-from collections.abc import Iterator
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.measured import TimeFit
-from batchstat.calibration.setup import Setup
 from batchstat.render.device import duration, gib
 from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.text import batches, percent
@@ -18,9 +15,15 @@ _USUAL_WIDTH = 4_096  # the width that an estimate is shown for
 
 def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
     """Return what `calibrate` prints: device, model, measured batches, fits, what fits."""
-    hardware, training = calibration.hardware, setup_words(calibration.setup)
+    hardware, setup, training = calibration.hardware, calibration.setup, list[str]()
+    # Not of a recorded run or of a user's function, whose training the setup does not describe.
+    if setup.is_described:
+        training += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
+        training += [f"{setup.attention} attention", setup.optimizer]
+        training += ["gradient checkpointing"] if setup.gradient_checkpointing else []
+    training += ["compiled"] if setup.compile else []
     memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"
-    model = calibration.setup.model + (f": {training}" if training else "")
+    model = setup.model + (f": {', '.join(training)}" if training else "")
     parts: list[RenderableType] = [
         Line("device", f"{hardware.name} ({hardware.device}){memory}"),
         Line("model", model),
@@ -37,21 +40,16 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
         if fit.residual is not None and fit.worst is not None:
             error = f"±{percent(fit.residual)}, at most {percent(fit.worst)} off"
         parts.append(Line("memory", f"{formula}: {error}"))
-    return Group(
-        *parts, *_range(calibration), Pasted("use", f"batchstat compare --calibration {path}")
-    )
-
-
-def setup_words(setup: Setup) -> str:
-    """Return how a model was trained: "bfloat16 mixed precision, sdpa attention, adamw"."""
-    words = []
-    # Not of a recorded run or of a user's function, whose training the setup does not describe.
-    if setup.is_described:
-        words += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
-        words += [f"{setup.attention} attention", setup.optimizer]
-        words += ["gradient checkpointing"] if setup.gradient_checkpointing else []
-    words += ["compiled"] if setup.compile else []
-    return ", ".join(words)
+    if not calibration.is_estimate:
+        measured = f"{batches(len(calibration.points))} measured"
+        if too_large := calibration.too_large:
+            measured += f", {too_large:,} more ran out of memory"
+        largest = f"{calibration.most_tokens:,} tokens and rows of {calibration.widest:,}"
+        beyond = "beyond, numbers are extrapolated"
+        parts.append(Line("range", f"{measured}, up to {largest}; {beyond}"))
+    if fitting := _fitting(calibration):
+        parts.append(Line("fits", fitting))
+    return Group(*parts, Pasted("use", f"batchstat compare --calibration {path}"))
 
 
 def _table(calibration: Calibration) -> Rows:
@@ -84,18 +82,6 @@ def _time(fit: TimeFit) -> str:
     parts += [f"{duration(fit.per_step)} per update"] if fit.per_step else []
     parts += [f"{duration(fit.per_shape)} for each new shape"] if fit.per_shape else []
     return f"{' + '.join(parts)}: ±{percent(fit.residual)}, at most {percent(fit.worst)} off"
-
-
-def _range(calibration: Calibration) -> Iterator[Line]:
-    """Yield the lines on which batches it holds for, and which fit into memory."""
-    if not calibration.is_estimate:
-        measured = f"{batches(len(calibration.points))} measured"
-        if too_large := calibration.too_large:
-            measured += f", {too_large:,} more ran out of memory"
-        largest_batch = f"{calibration.most_tokens:,} tokens and rows of {calibration.widest:,}"
-        yield Line("range", f"{measured}, up to {largest_batch}; beyond, numbers are extrapolated")
-    if fitting := _fitting(calibration):
-        yield Line("fits", fitting)
 
 
 def _fitting(calibration: Calibration) -> str:

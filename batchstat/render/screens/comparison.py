@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.documents.spreads import SeedSpread
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
@@ -30,8 +29,16 @@ def comparison_screen(
     parts += [Text(), strategy_table(comparison), Text(), *comparison_advice(comparison, command)]
     if details:
         parts += [Text(), *comparison_details(comparison)]
-    parts.append(Line("", _more(comparison, details)))
-    return Group(*parts)
+    # What speed-ups are measured by, and flags that show more.
+    by = "total tokens" if comparison.model is None else "the model"
+    sentence = f"By {by}; calibrate for time."
+    if comparison.is_timed:
+        sentence = "Speed-ups are of time by the calibration."
+    flags = [] if details else ["--details"]
+    flags += ["--all"] if comparison.not_shown else []
+    flags += ["--model"] if comparison.model is None and not comparison.is_timed else []
+    more = f" More: {', '.join(flags)}" if flags else ""
+    return Group(*parts, Line("", f"{sentence}{more}"))
 
 
 def comparison_advice(
@@ -125,7 +132,11 @@ def strategy_columns(
     # Rows that were simulated with several seeds have the padding over these: all equally many.
     if over_seeds := [row.seeds for row in rows if row.seeds]:
         seeds = len(over_seeds[0].padding_ratio.ratios)
-        columns[f"over {seeds} seeds"] = lambda row: _mean_and_deviation(row.seeds)
+        columns[f"over {seeds} seeds"] = lambda row: (
+            f"{percent(ratio.mean, 2)} ± {100 * ratio.std:.2f}"
+            if (ratio := row.seeds and row.seeds.padding_ratio)
+            else ""
+        )
     columns["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
     columns |= device_columns(rows, comparison.device)
     columns["steps"] = lambda row: f"{row.counts.steps:,}"
@@ -158,12 +169,6 @@ def weight_range(row: StrategyResult) -> str:
 
 def _share(share: float) -> str:
     return percent(share, 2) if share else ""
-
-
-def _mean_and_deviation(seeds: SeedSpread | None) -> str:
-    if seeds is None:
-        return ""
-    return f"{percent(seeds.padding_ratio.mean, 2)} ± {100 * seeds.padding_ratio.std:.2f}"
 
 
 # What is most important to know of a row: its sign and its standing in `STANDINGS`.
@@ -210,15 +215,3 @@ def _legend(comparison: Comparison) -> str:
     if any(row.on_device.is_extrapolated for row in comparison.strategies):
         signs.append(f"{EXTRAPOLATED} extrapolated")
     return "   ".join(signs)
-
-
-def _more(comparison: Comparison, details: bool) -> str:
-    """Return the last line: what speed-ups are measured by, and flags that show more."""
-    by = "total tokens" if comparison.model is None else "the model"
-    flags = [] if details else ["--details"]
-    flags += ["--all"] if comparison.not_shown else []
-    flags += ["--model"] if comparison.model is None and not comparison.is_timed else []
-    sentence = f"By {by}; calibrate for time."
-    if comparison.is_timed:
-        sentence = "Speed-ups are of time by the calibration."
-    return sentence + (f" More: {', '.join(flags)}" if flags else "")

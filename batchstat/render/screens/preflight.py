@@ -11,12 +11,7 @@ from batchstat.render.device import cost_of, duration, margin, money, time_of
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.layout import Line, Pasted
 from batchstat.render.screens.losses import loss_lines
-from batchstat.render.screens.recording import (
-    proof_words,
-    run_lines,
-    run_source,
-    unstepped_lines,
-)
+from batchstat.render.screens.recording import proof_words, run_lines, run_source, unstepped_lines
 from batchstat.render.screens.settings import keys_of_setup
 from batchstat.render.screens.simulated import basis_line, device_lines, largest_batch, rank_idle
 from batchstat.render.text import decimal, one_line, percent, span

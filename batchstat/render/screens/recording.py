@@ -60,7 +60,8 @@ def applied_line(applied: Applied, is_dry: bool) -> Line:
         batches = counted(applied.batches, "batch", "batches")
         facts = [f"padding cut in {applied.cut_batches:,} of {batches}: {before} → {now} padding"]
     if applied.step_seconds and applied.step_seconds_before:
-        now, before = map(_of_100, (applied.step_seconds, applied.step_seconds_before))
+        times = applied.step_seconds, applied.step_seconds_before
+        now, before = (duration(100 * seconds) for seconds in times)
         facts.append(f"{now} per 100 steps, {before} before (first steps, which were not cut)")
     same = f"loss and gradients of 2 steps equal to {applied.largest_difference:.0e}"
     if applied.outputs:
@@ -69,10 +70,6 @@ def applied_line(applied: Applied, is_dry: bool) -> Line:
     took = applied.dry_run_seconds
     facts.append(f"dry run {duration(took)}" if took else "by the last dry run")
     return Line("applied", " · ".join(facts))
-
-
-def _of_100(seconds: float) -> str:
-    return duration(100 * seconds)
 
 
 def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:

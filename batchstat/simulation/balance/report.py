@@ -96,10 +96,6 @@ class SamplerResult:
         """Samples drawn of the largest class / of the smallest class that is drawn at all."""
         return self.ratios[0]
 
-    def least_class_coverage(self, epoch: int) -> float:
-        """Return the coverage of the least covered class after an epoch, counted from 0."""
-        return min(draw.seen[epoch] / draw.before for draw in self.classes)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BalanceReport:
@@ -145,12 +141,10 @@ class BalanceReport:
     @property
     def recommended(self) -> SamplerResult | None:
         """The recommended sampler, among those that balance the classes, show at least half of the
-        corpus over all epochs (`LEAST_SEEN`), and compute at most three times as much as `none`.
-
-        Of those within 1.5 times the compute of `none` (`MOST_COMPUTE`), it is the one with the
-        most coverage, and among about equal coverages the one with the least compute. If all
-        compute more, it is the one with the least compute. None if no sampler qualifies, or only
-        one is compared.
+        corpus over all epochs (`LEAST_SEEN`), and compute at most three times as much as `none`. Of
+        those within 1.5 times the compute of `none` (`MOST_COMPUTE`), it is the one with the most
+        coverage, and among about equal coverages the one with the least compute. If all compute
+        more, the one with the least. None if no sampler qualifies, or only one is compared.
         """
         # None if `none` leaves no batch: no sampler is then left out for its compute.
         affordable = [r for r in self.balanced if (r.relative_compute or 0) <= _MOST_EVER]

@@ -54,8 +54,7 @@ def search_buckets(
 ) -> BucketReport:
     """Find the bucket edges with the least padding, or another cost, and beside them the edges of
     every other rule: `batchstat buckets`. Raises OptionError: a setting that is wrong by itself;
-    InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`, or the
-    settings leave no batch.
+    InputError: more buckets than distinct lengths, too few samples for one, or no batch.
     """
     basis = inputs.resolve(settings)
     after_overflow = inputs.stats.cut(basis.max_length, basis.overflow)
@@ -72,9 +71,17 @@ def search_buckets(
         edge_cost = batch_time(device, basis, epochs)
         # Where new shapes cost time, one bucket may take the least.
         numbers.add(1)
-    edges_by_rule = dict(
-        _find_edges(widths, numbers, edge_cost, min_bucket_samples, basis.pad_to_multiple_of)
-    )
+    # For each rule, pairs of a number of buckets and the edges that it finds.
+    possible = sorted(n for n in numbers if n <= len(widths.values))
+    best_edges = edge_cost.best_edges(widths, max(possible), min_bucket_samples)  # for 1, 2, …
+    edges_by_rule = {"optimal": [(n, best_edges[n - 1]) for n in possible]}
+    # Edges of other rules are rounded to widths of rows, and small buckets merged.
+    for name, rule in RULES.items():
+        if name != "optimal":
+            found = [rule(widths.values, widths.counts, n, edge_cost.of_sample) for n in possible]
+            rounded = [np.unique(round_up(edges, basis.pad_to_multiple_of)) for edges in found]
+            merged = [_merge_small_buckets(each, widths, min_bucket_samples) for each in rounded]
+            edges_by_rule[name] = list(zip(possible, merged, strict=True))
     measured = {
         rule: tuple(_measure_edges(rule, n, edges, lengths, edge_cost) for n, edges in pairs)
         for rule, pairs in edges_by_rule.items()
@@ -161,21 +168,6 @@ def _cost_by_width(cost: str, model: CostModel | None) -> Cost:
         return lambda width: model.linear * width + model.quadratic * width**2
     # `int` returns the width itself.
     return int if cost == "linear" else lambda width: width * width
-
-
-def _find_edges(
-    widths: LengthStats, numbers: set[int], cost: EdgeCost, least: int, multiple: int
-) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
-    """Yield each rule, with pairs of a number of buckets and the edges that it finds."""
-    possible = sorted(n for n in numbers if n <= len(widths.values))
-    best_edges = cost.best_edges(widths, max(possible), least)  # for 1, 2, … buckets
-    yield "optimal", [(n, best_edges[n - 1]) for n in possible]
-    # Edges of other rules are rounded to widths of rows, and small buckets merged.
-    for name, rule in RULES.items():
-        if name != "optimal":
-            by_rule = [(n, rule(widths.values, widths.counts, n, cost.of_sample)) for n in possible]
-            rounded = [(n, np.unique(round_up(edges, multiple))) for n, edges in by_rule]
-            yield name, [(n, _merge_small_buckets(edges, widths, least)) for n, edges in rounded]
 
 
 def _merge_small_buckets(edges: Ints, widths: LengthStats, least: int) -> tuple[int, ...]:

@@ -1,5 +1,4 @@
 """What would help: changes of the current setup, ranked by how little of the training they change.
-
 All that advises shows what `find_changes` returns. Compute decides what is faster, not the number
 of batches: a batch of twice the tokens takes about twice the time.
 """

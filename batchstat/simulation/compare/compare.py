@@ -127,9 +127,8 @@ def simulate(
 
 
 def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bounds:
-    """Return what a reader holds the best row against: the fewest batches and packed rows that are
-    possible, and the padding of the whole epoch sorted by length and cut by its batch size or
-    budget.
+    """Return what a reader holds the best row against: the fewest possible batches and packed rows,
+    and the padding of the whole epoch sorted by length and cut as its batches.
     """
     epoch = shares.epoch
     # Where ranks plan their own shares, all that they draw is sorted together.

@@ -1,9 +1,7 @@
-"""An estimate from a part of a corpus, with a confidence interval.
-
-Blocks of consecutive samples are drawn at random without replacement, and divided into groups that
-are simulated separately; the variation between groups shows how far their mean may be off. Source:
-the method of random groups for cluster samples (K. M. Wolter, Introduction to Variance Estimation,
-chapter 2).
+"""An estimate from a part of a corpus, with a confidence interval. Blocks of consecutive samples
+are drawn at random without replacement, and divided into groups that are simulated separately; the
+variation between groups shows how far their mean may be off. Source: the method of random groups
+for cluster samples (K. M. Wolter, Introduction to Variance Estimation, chapter 2).
 """
 
 from collections.abc import Sequence
@@ -59,12 +57,8 @@ class Drawn:
     facts: SampleFacts  # sizes of the part and the corpus
 
     def interval(self, ratio: float, of_groups: Sequence[float]) -> Interval:
-        """Return where a ratio of the whole corpus lies with 95 % confidence.
-
-        Args:
-            ratio: the ratio of all drawn samples.
-            of_groups: (n_groups,) the ratio of each group of them; how much these vary shows how
-                far `ratio` may be off.
+        """Return where a ratio of the whole corpus lies with 95 % confidence, by that of all drawn
+        samples and (n_groups,) that of each group: how much these vary shows how far off it may be.
         """
         # The more was drawn, the less is unknown: the finite population correction.
         not_drawn = 1 - self.facts.samples / self.facts.corpus_samples
@@ -73,17 +67,9 @@ class Drawn:
 
 
 def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window: int) -> Drawn:
-    """Draw a part of a corpus, in corpus order.
-
-    Args:
-        samples: the corpus.
-        share: share of the corpus, in (0, 1).
-        basis: its seed is used; in `file` order a block is as long as the longest window, so that
-            samples that are sorted together stay together.
-        widest_window: the most samples that are sorted together.
-
-    Raises:
-        InputError: too few blocks for an estimate.
+    """Draw a `share` of a corpus, in (0, 1), in corpus order and by the seed of `basis`. In `file`
+    order a block is as long as the `widest_window`, so that samples that are sorted together stay
+    together. Raises InputError: too few blocks for an estimate.
     """
     size = max(BLOCK_SIZE, widest_window if basis.order == "file" else 0)
     n = len(samples)

@@ -84,11 +84,9 @@ class _Place:
 
 def nearby(comparison: Comparison) -> Nearby:
     """Simulate each row of a comparison with five batch sizes or budgets around its own, on as many
-    ranks, half of them and twice as many.
-
-    It takes a few seconds. Of a large corpus only the nearest rows are simulated, and where there
-    is no time for these either, on a part of the corpus. Which rows have time follows from the
-    corpus and the settings, not from a clock: the same rows on every machine.
+    ranks, half of them and twice as many. It takes a few seconds: of a large corpus only the
+    nearest rows are simulated, or these on a part of it, as follows from the corpus and the
+    settings, not from a clock: the same on every machine.
     """
     # In file order the blocks of a subsample depend on the sizes, and so would the numbers.
     if comparison.subsample is not None and comparison.basis.order == "file":

@@ -120,7 +120,7 @@ class PlanCounts:
     @property
     def rank_idle_quadratic(self) -> float:
         """The same, if time is proportional to the pairs of tokens that attention computes."""
-        return self.ranks.idle_quadratic
+        return 1 - self.ranks.squares / (self.ranks.world_size * self.ranks.slowest_squares)
 
     @property
     def fill(self) -> float:

@@ -1,6 +1,5 @@
-"""Sample coverage: which samples each rank computes, how often, and how classes mix in batches.
-
-A unit is the batches that reach one rank together. In a turn, each rank gets a unit.
+"""Sample coverage: which samples each rank computes, how often, and how classes mix in batches. A
+unit is the batches that reach one rank together. In a turn, each rank gets a unit.
 """
 
 from dataclasses import dataclass
@@ -80,7 +79,6 @@ class Coverage:
 class CoverageMeter:
     """Finds the `Coverage` of an epoch without following single samples, which would take memory:
     for plans in which each sample is in one unit, and computed as often as that is distributed.
-
     Units come group by group. Only units of the first turn are distributed more than once: they
     fill the last turn (`remainder=repeat`).
     """
@@ -248,11 +246,10 @@ def _rank_records_by_class(
 
 def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     """Measure how well batches mix the classes, by the batch, ascending, and the class of each of
-    (n,) entries. Those without a class (−1) do not count.
-
-    Let p be the probability that two random samples of one batch have the same class, and q that of
-    two random samples of the epoch. The homogeneity is (p − q) / (1 − q): 0 if batches are as mixed
-    as random ones, 1 if each has one class. This is Fleiss's kappa (1971) with batches as subjects.
+    (n,) entries. Those without a class (−1) do not count. Let p be the probability that two random
+    samples of one batch have the same class, and q that of two random samples of the epoch. The
+    homogeneity is (p − q) / (1 − q): 0 if batches are as mixed as random ones, 1 if each has one
+    class. This is Fleiss's kappa (1971) with batches as subjects.
     """
     batch, code = batch[code >= 0], code[code >= 0]
     # The table of batches × classes, row after row: its cells that are not 0, and their counts.

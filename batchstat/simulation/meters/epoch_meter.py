@@ -1,5 +1,4 @@
 """Measurement of planned batches as they are distributed: all at once, or in rounds of some steps.
-
 A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
 `gradient_accumulation_steps` turns.
 """
@@ -89,7 +88,15 @@ class EpochMeter:
         if self._settings.world_size > 1:
             self._meetings.append(tokens_of_ranks)
         self._units.add(batches, turns, numbers)
-        self._note_largest(distributed, turns)
+        # In which turn the largest batch of the epoch comes: users look at its step.
+        batch = int(np.argmax(distributed.total_tokens))
+        if (most_tokens := int(distributed.total_tokens[batch])) > self._most_tokens:
+            unit = int(np.searchsorted(distributed.unit_offsets, batch, side="right")) - 1
+            # The place of that unit in `turns`; −1, no unit, is left out of `distributed`.
+            place = int(np.flatnonzero(turns.ravel() >= 0)[unit])
+            self._most_tokens = most_tokens
+            self._largest_turn = self._turns + place // turns.shape[1]
+        self._turns += len(turns)
         self._note_batches(distributed)
         # (n_steps,) the real tokens and the entries of each step, and their mean length.
         tokens = self._sum_by_step(turns, batches.sum_by_unit(batches.tokens))
@@ -109,18 +116,6 @@ class EpochMeter:
             return batches.padded_squares
         # rows × width²
         return product(batches.total_tokens, batches.widths)
-
-    def _note_largest(self, distributed: BatchTable, turns: Ints) -> None:
-        """Note in which turn the largest batch of the epoch comes: users look at its step."""
-        batch = int(np.argmax(distributed.total_tokens))
-        tokens = int(distributed.total_tokens[batch])
-        if tokens > self._most_tokens:
-            unit = int(np.searchsorted(distributed.unit_offsets, batch, side="right")) - 1
-            # The place of that unit in `turns`; −1, no unit, is left out of `distributed`.
-            place = int(np.flatnonzero(turns.ravel() >= 0)[unit])
-            self._most_tokens = tokens
-            self._largest_turn = self._turns + place // turns.shape[1]
-        self._turns += len(turns)
 
     def _note_batches(self, distributed: BatchTable) -> None:
         """Add batches to all sums, minima and maxima; a batch that comes again counts again."""

@@ -13,8 +13,7 @@ from batchstat.lengths.exact import total
 @dataclass
 class Moments:
     """Total weight, mean and sum of squared deviations of numbers that are added group by group.
-    Source: Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample
-    variances (1979).
+    Source: Chan, Golub and LeVeque, Updating formulae … for computing sample variances (1979).
     """
 
     weight: float = 0

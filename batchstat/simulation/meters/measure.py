@@ -1,7 +1,4 @@
-"""An epoch planned, distributed and measured.
-
-A unit is the batches that reach one rank together.
-"""
+"""An epoch planned, distributed and measured. A unit: the batches that reach a rank together."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,10 +26,8 @@ def measure(
     by_sample: bool = True,
     cost: BatchCost = TOTAL_TOKENS,
 ) -> Measurement:
-    """Plan an epoch, distribute its batches to the ranks, and measure them.
-
-    Raises:
-        InputError: there is no batch, or no token.
+    """Plan an epoch, distribute its batches to the ranks, and measure them. Raises InputError:
+    there is no batch, or no token.
     """
     strategy, settings, rows = request.strategy, request.settings, shares.samples.rows
     in_parts = shares.epoch.is_split or strategy.cuts_samples

@@ -1,6 +1,5 @@
-"""Rank idle: what is computed between two meetings of ranks, on the slowest and the mean rank.
-
-A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
+"""Rank idle: what is computed between two meetings of ranks, on the slowest and the mean rank. A
+unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
 `gradient_accumulation_steps` turns. Ranks meet once in each step, or in each turn (`wait`).
 """
 
@@ -42,11 +41,6 @@ class RankCounts:
     def idle(self) -> float:
         """1 − mean rank's total tokens / slowest rank's total tokens, both summed over meetings."""
         return 1 - self.tokens / (self.world_size * self.slowest_tokens)
-
-    @property
-    def idle_quadratic(self) -> float:
-        """The same with the cost of attention."""
-        return 1 - self.squares / (self.world_size * self.slowest_squares)
 
     @property
     def idle_compute(self) -> float:

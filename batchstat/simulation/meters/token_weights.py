@@ -56,11 +56,10 @@ def _amounts(numbers: Ints) -> Amounts:
 def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, Ints]:
     """Return the weight of trained tokens by groups of entries in which all weigh the same:
     (n_groups,) the weights, 0 without tokens, and (n_entries,) the groups. A group is a batch;
-    under some losses it is the whole epoch, or a row.
-
-    A step has T trained tokens, and a batch has t of them. If the loss is a mean over the batch,
-    divided by the A batches of the step and averaged over W ranks, each token of the batch weighs T
-    / (W A t). Under a sum over the step that is divided by T, each would weigh 1.
+    under some losses it is the whole epoch, or a row. A step has T trained tokens, and a batch has
+    t of them. If the loss is a mean over the batch, divided by the A batches of the step and
+    averaged over W ranks, each token of the batch weighs T / (W A t). Under a sum over the step
+    that is divided by T, each would weigh 1.
     """
     loss, settings = request.settings.loss, request.settings
     if loss in EXACT:  # every token weighs 1: all entries are one group

@@ -1,10 +1,9 @@
-"""Which tokens of chats carry loss where only the assistants' turns do.
-
-A chat template may mark these turns by `{% generation %}`. Otherwise the turn of message i is found
-by two renderings: of the messages before it, with the generation prompt, and of the messages up to
-it. The turn is what the second text has more than the first. Both must be beginnings of the text of
-the whole chat. They are not where a template renders a message differently because of later ones:
-then it is ambiguous which tokens are trained, and TemplateError is raised.
+"""Which tokens of chats carry loss where only the assistants' turns do. A chat template may mark
+these turns by `{% generation %}`. Otherwise the turn of message i is found by two renderings: of
+the messages before it, with the generation prompt, and of the messages up to it. The turn is what
+the second text has more than the first. Both must be beginnings of the text of the whole chat. They
+are not where a template renders a message differently because of later ones: then it is ambiguous
+which tokens are trained, and TemplateError is raised.
 """
 
 from dataclasses import dataclass, replace

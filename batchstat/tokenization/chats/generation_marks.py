@@ -1,8 +1,7 @@
-"""Find what a chat template marks with `{% generation %}`, by an ordinary rendering.
-
-transformers renders such a template piece by piece, to know where in the text a marked part begins.
-If the template writes its marked parts straight to the text, a special character before and after
-each of them says the same.
+"""Find what a chat template marks with `{% generation %}`, by an ordinary rendering. transformers
+renders such a template piece by piece, to know where in the text a marked part begins. If the
+template writes its marked parts straight to the text, a special character before and after each of
+them says the same.
 """
 
 import re
@@ -69,13 +68,10 @@ def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
 
 def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
     """Return a mask of one text: 1 for a token that the installed transformers takes for marked.
-
     Before version 5.24, it asked only for the tokens of the first and the last character of a
     range. If several tokens have the last character, it marked only the first of them. If that
-    token was not found, or was token 0, it marked the rest of the text.
-
-    Source: `apply_chat_template` of src/transformers/tokenization_utils_base.py, transformers 5.24
-    and 5.23.
+    token was not found, or was token 0, it marked the rest of the text. Source:
+    `apply_chat_template` of src/transformers/tokenization_utils_base.py, 5.24 and 5.23.
     """
     if _version() >= (5, 24):
         return mask_tokens(tokens, ranges)

@@ -1,10 +1,9 @@
-"""Where each message ends in the text of a chat, found by one rendering.
-
-Many templates are one loop over the messages that reads only the current message and the first one.
-Such a template renders the first n messages of a chat as the beginning of the text of the whole
-chat. So a character that is written at the end of each pass of the loop shows where each of these
-beginnings ends, and they need not be rendered one by one. The syntax tree of a template shows
-whether it is of that kind.
+"""Where each message ends in the text of a chat, found by one rendering. Many templates are one
+loop over the messages that reads only the current message and the first one. Such a template
+renders the first n messages of a chat as the beginning of the text of the whole chat. So a
+character that is written at the end of each pass of the loop shows where each of these beginnings
+ends, and they need not be rendered one by one. The syntax tree of a template shows whether it is of
+that kind.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""What a chat template leaves out of chats, found by rendering chats of made-up words.
-
-A template decides by the roles, fields and positions of messages. So chats that agree in these, of
-one kind here, are rendered alike. One chat of each kind is rendered with a distinct word in place
-of each field. If a word is missing from the text, the template leaves that field out.
+"""What a chat template leaves out of chats, found by rendering chats of made-up words. A template
+decides by the roles, fields and positions of messages. So chats that agree in these, of one kind
+here, are rendered alike. One chat of each kind is rendered with a distinct word in place of each
+field. If a word is missing from the text, the template leaves that field out.
 """
 
 from collections.abc import Callable, Hashable

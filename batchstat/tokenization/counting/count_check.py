@@ -82,11 +82,8 @@ class CountCheck:
     special_tokens: bool = True
 
     def check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, recount: Recount) -> None:
-        """Compare the counts of some samples of a block, its first ones and random ones.
-
-        Raises:
-            MiscountError: the counts of a sample differ.
-            RefusedError: the tokenizer raises on a sample.
+        """Compare the counts of some samples of a block, its first ones and random ones. Raises
+        MiscountError: the counts of a sample differ; RefusedError: the tokenizer raises.
         """
         # For each side, (n + 1,) where each text begins in its bytes, and where the last one ends.
         borders = [text_buffers(side)[0] for side in sides]

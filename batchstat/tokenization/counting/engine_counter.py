@@ -1,5 +1,4 @@
 """Count whole texts with fastokens, a faster engine for tokenizers that `engine_gate` admits.
-
 Loading the engine takes as long as counting some megabytes without it. So it is loaded only once
 that much text is known to come, or twice as much has been counted; on a thread of its own, so that
 reading goes on meanwhile. Whether the gate admits the tokenizer is found out only then, because
@@ -79,11 +78,9 @@ class EngineCounter(Shortcut):
     def count_completions(
         self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
     ) -> Ints | None:
-        """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
-
-        None if the engine is not loaded, if the special tokens are not the same around all texts,
-        or if the tokenizer raises on a text. Raises MiscountError: a text that the tokenizer also
-        counted has another number of tokens.
+        """Return (n, 2): tokens of each text, and how many of them it shares with its prompt. None
+        if the engine is not loaded, if the special tokens are not the same around all texts, or if
+        the tokenizer raises on a text. Raises MiscountError: the tokenizer counts another number.
         """
         special = self._special[1]  # of a text; None if their number is not fixed
         if special is None or not self._can_count_now([prompts, wholes]):
@@ -112,11 +109,10 @@ class EngineCounter(Shortcut):
         return counts
 
     def token_ids(self, column: pa.LargeStringArray) -> tuple[Ints, Ints, set[int]] | None:
-        """Return the ids of n texts, without special tokens. Raises MiscountError.
-
-        Returns all ids, end to end; (n + 1,) where the ids of each text begin in them; and the
-        positions of texts whose ids may be wrong. Returns None if the engine is not loaded, if the
-        number of special tokens is not fixed, or if the tokenizer raises on a text.
+        """Return the ids of n texts, without special tokens. Raises MiscountError. Returns all ids,
+        end to end; (n + 1,) where the ids of each text begin in them; and the positions of texts
+        whose ids may be wrong. Returns None if the engine is not loaded, if the number of special
+        tokens is not fixed, or if the tokenizer raises on a text.
         """
         if self._special[1] is None or not self._can_count_now([column]):
             return None
@@ -210,13 +206,11 @@ def _load(definition: str) -> "Engine":
 @dataclass(frozen=True, eq=False)
 class LongTexts:
     """Splits texts of many megabytes for SentencePiece BPE, which merges over a whole text at once,
-    so that the tokens of the parts add up.
-
-    A text is cut between two characters that are neighbours in no entry of the vocabulary: no token
-    spans them, and what BPE merges on one side of them does not depend on the other side. The part
-    after a cut begins with the character before the cut, so that the mark that the normalizer puts
-    before each text is not put at the cut. The tokens of this character are then counted twice, and
-    have to be subtracted once, with its mark.
+    so that the tokens of the parts add up. A text is cut between two characters that are neighbours
+    in no entry of the vocabulary: no token spans them, and what BPE merges on one side of them does
+    not depend on the other side. The part after a cut begins with the character before the cut, so
+    that the mark that the normalizer puts before each text is not put at the cut. The tokens of
+    this character are then counted twice, and have to be subtracted once, with its mark.
     """
 
     backend: tokenizers.Tokenizer

@@ -98,9 +98,8 @@ _ANY = bytes(range(256))
 
 @dataclass(frozen=True)
 class Cuts:
-    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit. A text
-    may be cut between bytes a and b if `left[a] & right[b]` is not 0: if a kind allows a on its
-    left and b on its right.
+    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit:
+    between bytes a and b a text may be cut if `left[a] & right[b]` is not 0.
     """
 
     left: bytes
@@ -139,8 +138,7 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
         before_space = valid_before_space(normalizer, drops_whitespace and no_spaces)
         if not before_space:  # the normalizer has a step that is not recognized
             return None
-        # A tab or a line end ends a word only where whitespace is dropped and the normalizer leaves
-        # it whitespace.
+        # A tab or a line end ends a word only where it stays whitespace, and whitespace is dropped.
         ends_words = drops_whitespace and keeps_line_ends(normalizer)
         line_ends = _never_inside(tokens, _LINE_ENDS) if ends_words else b""
         return _cuts_between((before_space, b" "), (VISIBLE, line_ends))

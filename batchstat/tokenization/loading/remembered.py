@@ -1,8 +1,7 @@
 """Tokenizers that were loaded before: what is known of them, in the cache folder, so that a run
-whose counts are cached loads none, and another does not import transformers.
-
-An entry is of one state of the files of a tokenizer and of the libraries that read them; whatever
-of these changes, the tokenizer is loaded again.
+whose counts are cached loads none, and another does not import transformers. An entry is of one
+state of the files of a tokenizer and of the libraries that read them; whatever of these changes,
+the tokenizer is loaded again.
 """
 
 import hashlib

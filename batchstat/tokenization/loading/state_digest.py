@@ -1,9 +1,8 @@
-"""The state of Python objects as a digest: equal digests mean equal state.
-
-The counts of a tokenizer written in Python depend on whatever its class reads from its files and
-stores in its attributes, such as the ranks of merges or the scores of a SentencePiece model. No
-file contains all of that. So the digest includes everything that its attributes refer to, directly
-or through other objects.
+"""The state of Python objects as a digest: equal digests mean equal state. The counts of a
+tokenizer written in Python depend on whatever its class reads from its files and stores in its
+attributes, such as the ranks of merges or the scores of a SentencePiece model. No file contains all
+of that. So the digest includes everything that its attributes refer to, directly or through other
+objects.
 """
 
 import copyreg
@@ -26,8 +25,7 @@ class _OpaqueError(Exception):
 
 def state_digest(thing: object, folders: Collection[str] = ()) -> str:
     """Return the SHA-256, in hexadecimal, of everything that an object holds. If something in it
-    does not expose its state, such as an object of a C extension that cannot be pickled, the digest
-    is random, and equals no other.
+    hides its state, as an object of C that cannot be pickled, the digest is random.
     """
     # The longest come first: if a text begins with two folders, the inner one is left out.
     walk = _Walk(tuple(sorted(folders, key=len, reverse=True)))

@@ -31,7 +31,13 @@ def read_keys(path: Path) -> dict[str, Any]:
             raise OptionError(f"{where} is a folder", "name the configuration in it")
         if path.suffix not in SUFFIXES:
             raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
-        _check_file(path)
+        # A pipe or device, whose reading would not end, or too large a file.
+        if not stat.S_ISREG((facts := path.stat()).st_mode):
+            raise OptionError(f"{where} is not a regular file", "name the trainer's configuration")
+        if facts.st_size > _MOST_BYTES:
+            what = f"more than a configuration has ({_MOST_BYTES:,})"
+            remedy = "name the trainer's configuration"
+            raise OptionError(f"{where} has {facts.st_size:,} bytes, {what}", remedy)
         text = path.read_text(encoding="utf-8-sig")  # Windows editors begin it with a BOM
     except OSError as error:
         raise unreadable(where, error) from None
@@ -50,18 +56,6 @@ def read_keys(path: Path) -> dict[str, Any]:
             f"{where} contains no settings, it is {shown}", "pass the trainer's configuration file"
         )
     return content
-
-
-def _check_file(path: Path) -> None:
-    """Raise OptionError for a pipe or device, whose reading would not end, or too large a file."""
-    where, facts = path.as_posix(), path.stat()
-    if not stat.S_ISREG(facts.st_mode):
-        raise OptionError(f"{where} is not a regular file", "name the trainer's configuration")
-    if facts.st_size > _MOST_BYTES:
-        raise OptionError(
-            f"{where} has {facts.st_size:,} bytes, more than a configuration has ({_MOST_BYTES:,})",
-            "name the trainer's configuration",
-        )
 
 
 def _count_values(value: Any, counted: dict[int, int]) -> int:

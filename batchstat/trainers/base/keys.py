@@ -1,7 +1,6 @@
-"""Keys of a trainer's configuration: their types, their defaults, and which are known.
-
-A trainer's folder has a keys.json, written by tests/trainers/record_keys.py: the keys that decide
-nothing, and those that are fields of its record.
+"""Keys of a trainer's configuration: their types, their defaults, and which are known. A trainer's
+folder has a keys.json, written by tests/trainers/record_keys.py: the keys that decide nothing, and
+those that are fields of its record.
 """
 
 import inspect
@@ -99,9 +98,7 @@ class TrainerConfig:
 
     @classmethod
     def read(cls, where: str, all_values: Mapping[str, Any]) -> Self:
-        """Return the record of a configuration. Raises OptionError for a value of another type or
-        range.
-        """
+        """Return the record of a configuration. Raises OptionError for a wrong type or range."""
         values = {
             name: _checked_value(f"{where}: {name}", all_values[name], declared)
             for name, declared in cls.keys().items()

@@ -15,7 +15,6 @@ def names_configuration(current: str) -> bool:
 
 def names_recording(current: str) -> bool:
     """Return whether a current setup names the folder of a recording, and no strategy.
-
     `runs/monday` is a folder even where it is missing, so that the message is about a folder.
     """
     # Path.is_dir raises OSError for a name that is too long.

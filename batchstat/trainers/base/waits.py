@@ -1,11 +1,9 @@
 """Where ranks wait for each other, by the keys that say how a model is spread over them: of a
-trainer, of accelerate, or of DeepSpeed.
-
-Sharded weights (FSDP, ZeRO-3) are gathered in each forward, and ZeRO-2 reduces the gradients of
-each backward, so that ranks meet in every micro-batch, whatever is accumulated. DDP, ZeRO-1 and
-FSDP with NO_SHARD meet where a step ends. Checked against transformers 5.24
-(`TrainingArguments._process_fsdp_args`), accelerate 1.15 (`FullyShardedDataParallelPlugin`) and
-DeepSpeed 0.19.8 (`DeepSpeedEngine.allreduce_gradients`).
+trainer, of accelerate, or of DeepSpeed. Sharded weights (FSDP, ZeRO-3) are gathered in each
+forward, and ZeRO-2 reduces the gradients of each backward, so that ranks meet in every micro-batch,
+whatever is accumulated. DDP, ZeRO-1 and FSDP with NO_SHARD meet where a step ends. Checked against
+transformers 5.24 (`TrainingArguments._process_fsdp_args`), accelerate 1.15
+(`FullyShardedDataParallelPlugin`) and DeepSpeed 0.19.8 (`DeepSpeedEngine.allreduce_gradients`).
 """
 
 from collections.abc import Mapping

@@ -26,11 +26,8 @@ _WITHOUT_EFFECT = {
 
 def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     """Return the keywords with which `batchstat.profile` counts the corpus of a configuration as
-    its trainer does.
-
-    Raises:
-        InputError: the configuration names no corpus, or one that cannot be read, lacks the
-            trainer's columns, or whose tokenizer or chat template are not those of the trainer.
+    its trainer does. Raises InputError: the configuration names no corpus, or one that cannot be
+    read, lacks the trainer's columns, or the tokenizer or chat template is not the trainer's.
     """
     keywords = {**setup.corpus.reading, **given}
     # The configuration's template does not count where the user chooses a content other than chats.
@@ -50,8 +47,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         keywords.pop(name, None)
     # Only texts and completions get a token at their end, if nobody names one.
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(keywords)
-    if is_text and _appends_eos(setup, keywords):
-        keywords["append"] = _end_of_sequence(keywords["tokenizer"])
+    if is_text and (token := _appended(setup, keywords)) is not None:
+        keywords["append"] = token
     _check_columns(setup, keywords)
     if "chat_template" not in given:
         if "messages_column" not in keywords and not _has_chat_pairs(keywords):
@@ -127,20 +124,19 @@ def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in keywords.items() if k.endswith("_column") and k != "label_column"}
 
 
-def _appends_eos(setup: TrainingSetup, keywords: Mapping[str, Any]) -> bool:
-    """Return whether the trainer appends the tokenizer's end-of-sequence token to texts."""
+def _appended(setup: TrainingSetup, keywords: Mapping[str, Any]) -> str | None:
+    """Return the tokenizer's end-of-sequence token if the trainer appends it to texts; else None.
+    Raises InputError if there is no such token.
+    """
     # The built-in tokenizer, which counts if none is named, has no such token.
-    if not (setup.corpus.appends_eos and keywords.get("tokenizer")):
-        return False
-    if "completion_column" not in keywords:
-        return True
+    tokenizer = keywords.get("tokenizer")
+    if not (setup.corpus.appends_eos and tokenizer):
+        return None
     # Beside a column of texts TRL appends the token to those, not to completions.
-    names = column_names(keywords["corpus"][0], keywords.get("input_format"))
-    return setup.corpus.eos_column not in names
-
-
-def _end_of_sequence(tokenizer: str) -> str:
-    """Return the tokenizer's end-of-sequence token. Raises InputError if it has none."""
+    if "completion_column" in keywords:
+        names = column_names(keywords["corpus"][0], keywords.get("input_format"))
+        if setup.corpus.eos_column in names:
+            return None
     token = load_tokenizer(tokenizer).encoder.as_transformers().eos_token
     if not token:
         raise InputError(

@@ -50,8 +50,7 @@ def training_of_setup(
 
 def training_of(trainer: Trainer) -> CurrentSetup:
     """Return what a trainer trains on: the samples that it keeps, settings, and a strategy or
-    batches. Raises OptionError: settings that contradict each other; InputError: the trainer keeps
-    no sample.
+    batches. Raises OptionError: settings that contradict each other; InputError: no sample is kept.
     """
     setup, observed = trainer.setup, trainer.observed
     # No warning for labels of rows, nor for rows that belong together, where it is not known.

@@ -66,12 +66,15 @@ class LiveRecording:
     def __enter__(self) -> Run:
         """Begin to record. Raises as `record` says."""
         rank, world_size = ranks()
-        if world_size > 1 and not _is_together():
-            raise OptionError(
-                "several ranks",
-                "begin to record after torch.distributed is initialized, or run the command that "
-                "starts them by batchstat run",
-            )
+        if world_size > 1:
+            from torch import distributed
+
+            if not (distributed.is_available() and distributed.is_initialized()):
+                raise OptionError(
+                    "several ranks",
+                    "begin to record after torch.distributed is initialized, or run the command "
+                    "that starts them by batchstat run",
+                )
         run_id = None
         if self._recorder is not None and self.run is not None:  # its earlier recording
             self._close(self._recorder)
@@ -148,8 +151,7 @@ class LiveRecording:
             return
         # `log` unsets it, although the Trainer's own numbers may be due at the end of the epoch.
         is_due = control.should_log
-        # Not the method of a subclass: that of TRL's SFTTrainer forgets what it has gathered for
-        # the Trainer's next log.
+        # Not that of a subclass: TRL's SFTTrainer forgets what it gathered for its next log.
         sys.modules["transformers.trainer"].Trainer.log(trainer, numbers)
         control.should_log = is_due
 
@@ -203,12 +205,6 @@ class LiveRecording:
 
 def _said(error: Exception) -> str:
     return str(error) if isinstance(error, BatchstatError) else repr(error)
-
-
-def _is_together() -> bool:
-    from torch import distributed
-
-    return bool(distributed.is_available() and distributed.is_initialized())
 
 
 def _of_first_rank(value: Any) -> Any:

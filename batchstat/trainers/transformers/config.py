@@ -1,7 +1,6 @@
-"""`TrainingArguments` of transformers, as JSON (`to_json_string`) or YAML.
-
-Checked against transformers 5.24 with accelerate 1.15: `Trainer._get_train_sampler` chooses the
-sampler and `Trainer.set_initial_training_values` counts steps in src/transformers/trainer.py,
+"""`TrainingArguments` of transformers, as JSON (`to_json_string`) or YAML. Checked against
+transformers 5.24 with accelerate 1.15: `Trainer._get_train_sampler` chooses the sampler and
+`Trainer.set_initial_training_values` counts steps in src/transformers/trainer.py,
 `TrainingArguments.get_warmup_steps` counts those of the warm-up in training_args.py, and
 accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_loader.py.
 """

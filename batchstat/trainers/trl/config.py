@@ -1,9 +1,8 @@
-"""`SFTConfig` of TRL, as JSON or YAML, also as `trl sft --config` takes it.
-
-Checked against TRL 1.16: `SFTTrainer.__init__` and `SFTTrainer._prepare_dataset` in
-trl/trainer/sft_trainer.py, `pack_dataset` in trl/data_utils.py; arguments of the command in
-trl/scripts/sft.py. What `TrainingArguments` decide is in `transformers`, and which samples are
-left of the corpus in `samples`.
+"""`SFTConfig` of TRL, as JSON or YAML, also as `trl sft --config` takes it. Checked against TRL
+1.16: `SFTTrainer.__init__` and `SFTTrainer._prepare_dataset` in trl/trainer/sft_trainer.py,
+`pack_dataset` in trl/data_utils.py; arguments of the command in trl/scripts/sft.py. What
+`TrainingArguments` decide is in `transformers`, and which samples are left of the corpus in
+`samples`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,4 @@
 """The samples that TRL's SFTTrainer batches: of which columns, truncated, dropped, shuffled.
-
 Checked against TRL 1.16: `SFTTrainer._prepare_dataset` in trl/trainer/sft_trainer.py; and
 `Dataset.shuffle` of datasets.
 """
@@ -81,8 +80,7 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
 
 def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamples:
     """Return the samples that TRL batches: without empty ones, truncated, without those that have
-    no trained token left, and shuffled. Raises InputError: TRL stops at this corpus, or no sample
-    is left.
+    no trained token left, and shuffled. Raises InputError: TRL stops at it, or none is left.
     """
     if config.assistant_only_loss:
         _check_answers(profile)

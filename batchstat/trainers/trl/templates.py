@@ -1,9 +1,7 @@
 """The chat template with which TRL finds the answers of chats, under `assistant_only_loss`, and the
-tokens of one that it takes from another tokenizer.
-
-Checked against TRL 1.16: `has_generation_markers` and `get_training_chat_template` in
-trl/chat_template_utils.py, which knows a template by its text, and the files of both in
-trl/chat_templates.
+tokens of one that it takes from another tokenizer. Checked against TRL 1.16:
+`has_generation_markers` and `get_training_chat_template` in trl/chat_template_utils.py, which knows
+a template by its text, and the files of both in trl/chat_templates.
 """
 
 import re
@@ -48,9 +46,7 @@ def answers_template(source: str) -> Path | None:
 
 
 def check_tokens(path: Path, tokenizer: str) -> None:
-    """Raise InputError if a tokenizer lacks tokens of another one whose chat template it gets: TRL
-    adds them to it.
-    """
+    """Raise InputError if a tokenizer lacks tokens of a chat template it gets: TRL adds them."""
     if not path.is_dir():
         raise InputError(
             f"the chat template of {path.as_posix()} is not loaded here",

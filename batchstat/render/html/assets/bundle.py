@@ -73,7 +73,13 @@ def bundle() -> dict[str, bytes]:
         code = _run([esbuild, entry_file.name, *_OPTIONS.split()], folder, "esbuild failed")
         packages = ", ".join(f"{name} {version}" for name, version in PACKAGES.items())
         head = f"/* {packages}; licences in D3-LICENSE; made by bundle.py */\n".encode()
-        return {"d3.js": head + code, "D3-LICENSE": _licences(modules)}
+        names_of: dict[str, list[str]] = {}  # by the text of a licence, which is written once
+        for name, version in PACKAGES.items():
+            text = (modules / name / "LICENSE").read_text(encoding="utf-8").strip()
+            names_of.setdefault(text, []).append(f"{name} {version}")
+        parts = [f"{', '.join(names)}\n\n{text}\n" for text, names in names_of.items()]
+        licences = "d3.js holds parts of these packages.\n\n" + "\n---\n\n".join(parts)
+        return {"d3.js": head + code, "D3-LICENSE": licences.encode()}
 
 
 def _run(command: list[str], folder: str, failure: str) -> bytes:
@@ -85,16 +91,6 @@ def _run(command: list[str], folder: str, failure: str) -> bytes:
         message = next(sentences, "no message")
         raise BundleError(f"{failure}: {message.removeprefix('npm error ')}")
     return process.stdout
-
-
-def _licences(modules: Path) -> bytes:
-    """Return the licences of all packages, each text once below their names."""
-    names_of: dict[str, list[str]] = {}
-    for name, version in PACKAGES.items():
-        text = (modules / name / "LICENSE").read_text(encoding="utf-8").strip()
-        names_of.setdefault(text, []).append(f"{name} {version}")
-    parts = [f"{', '.join(names)}\n\n{text}\n" for text, names in names_of.items()]
-    return ("d3.js holds parts of these packages.\n\n" + "\n---\n\n".join(parts)).encode()
 
 
 if __name__ == "__main__":
