@@ -16,7 +16,7 @@ from .learning import Learner
 from .loaders import KEY, draws_for_samples, is_installed, patch_loaders
 from .outputs import Checked
 from .pace import PacedCut
-from .step_state import dropouts_of
+from .step_state import all_agree, dropouts_of
 
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
 SHARED_DRAWS = (
@@ -30,8 +30,11 @@ _VERSIONS = ("torch", "transformers", "accelerate", "lightning", "trl")
 class Applier:
     """What cuts batches in this process; in a dry run, what learns and checks how."""
 
-    def __init__(self, folder: str, multiple: int, verdict_file: str) -> None:
-        """Write into a folder, in a dry run; read the verdict of one otherwise."""
+    def __init__(self, folder: str, multiple: int, verdict_file: str, ranks: Any) -> None:
+        """Write into a folder, in a dry run; read the verdict of one otherwise. `ranks` returns
+        (the rank of this process, the number of ranks).
+        """
+        self._ranks = ranks
         self.is_checking = False  # whether the loop computes for the checks
         self.check: LoopCheck | None = None  # of a loop, once it began
         self._folder, self._multiple = folder, multiple
@@ -62,7 +65,7 @@ class Applier:
         self._draws = draws_for_samples(iterator)
         if self._verdict is None or self._verdict["key"] != self._last_key:
             return
-        if why := _why_another(self._verdict["environment"]):
+        if why := _why_another(self._verdict["environment"], self._ranks()[1]):
             self._verdict = None
             self._say(why + ": the next run checks it again")
             with contextlib.suppress(OSError):  # another rank may have removed it
@@ -162,55 +165,21 @@ class Applier:
         self._write(why_not=why)
 
     def _write(self, **found: Any) -> None:
-        environment = _environment()
+        environment = _environment(self._ranks()[1])
         content = {**self._rank, "apart": 0.0, "outputs": 0, "environment": environment, **found}
-        path = os.path.join(self._folder, RANK_FILE % _rank())
+        path = os.path.join(self._folder, RANK_FILE % self._ranks()[0])
         with open(path + ".new", "w", encoding="utf-8") as stream:
             json.dump(content, stream)
         os.replace(path + ".new", path)
 
 
-def _distributed() -> Any:
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return distributed
-
-
-def _rank() -> int:
-    distributed = _distributed()
-    return int(os.environ.get("RANK", "0")) if distributed is None else distributed.get_rank()
-
-
-def _world_size() -> int:
-    distributed = _distributed()
-    if distributed is None:
-        return int(os.environ.get("WORLD_SIZE", "1"))
-    return int(distributed.get_world_size())
-
-
-def all_agree(holds: bool) -> bool:
-    """Return whether something holds on all ranks, which all of them ask."""
-    distributed = _distributed()
-    if distributed is None or distributed.get_world_size() == 1:
-        return holds
-    import torch
-
-    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    held = torch.tensor([int(holds)], device=device)
-    distributed.all_reduce(held, op=distributed.ReduceOp.MIN)
-    return bool(held.item())
-
-
-def _environment() -> dict[str, Any]:
-    """Return what a verdict holds for; with the digests of the files that the command imported,
-    outside of installed packages.
-    """
+def _environment(world_size: int) -> dict[str, Any]:
+    # With the digests of the files that the command imported, outside of installed packages.
     files = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
     # Modules of torch name files that there are not.
     own = {f for f in files if isinstance(f, str) and os.path.isfile(f) and not is_installed(f)}
     digests = {file: digest_of(file) for file in sorted(map(os.path.abspath, own))}
-    return {"versions": _versions(), "world_size": _world_size(), "files": digests}
+    return {"versions": _versions(), "world_size": world_size, "files": digests}
 
 
 def _versions() -> dict[str, str]:
@@ -228,9 +197,9 @@ def digest_of(file: str) -> str:
         return ""
 
 
-def _why_another(known: Mapping[str, Any]) -> str:
+def _why_another(known: Mapping[str, Any], world_size: int) -> str:
     """Return what is not as it was in the dry run; empty if all is."""
-    if known["world_size"] != _world_size():
+    if known["world_size"] != world_size:
         return "the dry run had another number of ranks, %d" % known["world_size"]
     here = _versions()
     for name, version in known["versions"].items():

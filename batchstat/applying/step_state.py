@@ -136,3 +136,16 @@ def distance(values: Sequence[Any], others: Sequence[Any]) -> float:
     if norm != norm or apart != apart:
         return float("inf")
     return apart / norm if norm else (0.0 if not apart else float("inf"))
+
+
+def all_agree(holds: bool) -> bool:
+    """Return whether something holds on all ranks, which all of them ask."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+        return holds
+    import torch
+
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    held = torch.tensor([int(holds)], device=device)
+    distributed.all_reduce(held, op=distributed.ReduceOp.MIN)
+    return bool(held.item())

@@ -5,15 +5,14 @@ import sys
 from collections import deque
 from typing import Any
 
-from batchstat.applying.applier import all_agree
 from batchstat.applying.checks import checked_of, why_left_alone
 from batchstat.applying.cutting import Cut, UnknownError
 from batchstat.applying.learning import Learner
 from batchstat.applying.loaders import patch_loaders
 from batchstat.applying.outputs import outputs_apart
 from batchstat.applying.pace import WHOLE_STEPS, PacedCut
-from batchstat.applying.step_state import LEAST, Precision
-from batchstat.errors import OptionError
+from batchstat.applying.step_state import LEAST, Precision, all_agree
+from batchstat.errors import OptionError, arguments_named
 from batchstat.parameters import whole_number
 from batchstat.recording.recorder.arguments import (
     WholeNumbers,
@@ -31,6 +30,7 @@ _MOST_BATCHES = 512  # that wait for a forward
 _FIRST = (4, 40)  # the version of transformers whose Trainer is known
 
 
+@arguments_named()
 def apply(
     trainer_or_loader: Any, model: Any = None, *, pad_to_multiple_of: int | None = None
 ) -> Any:

@@ -10,6 +10,7 @@ import os
 import sys
 from typing import Any
 
+from .log import ranks
 from .orders import Orders
 from .patches import Patches, patch_deepspeed, patch_dispatcher, patch_torch
 from .recorder import Recorder
@@ -119,7 +120,7 @@ def _begin(orders: Orders) -> tuple[Recorder, Patches]:
     recorder.log.note_process("started")
     if orders.applies:
         applier = _import_applying().Applier
-        recorder.applier = applier(orders.folder, orders.multiple, orders.verdict)
+        recorder.applier = applier(orders.folder, orders.multiple, orders.verdict, ranks)
 
     def patch(name: str, module: Any) -> None:
         if name == "torch":

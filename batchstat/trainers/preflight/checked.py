@@ -109,13 +109,11 @@ def check_command(
 
 
 def _ranks_of(folder: Path) -> list[dict[str, Any]]:
-    """Return what the ranks of a dry run have written."""
     files = sorted(folder.glob(RANK_FILE.replace("%05d", "*")))
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 def _are_awaited(ranks: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a rank has not ended its checks."""
     is_ended = all(each["why_not"] != UNENDED for each in ranks)
     return not is_ended or len(ranks) < ranks[0]["environment"]["world_size"]
 
@@ -158,21 +156,12 @@ def _joined(ranks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         reasons = ["the ranks read batches of different arrays"]
     if reasons:
         return {**ranks[0], "why_not": reasons[0], "cut": None}
-    widths = []
-    for alike in zip(*(cut["widths"] for cut in cuts), strict=True):
-        values = {json.dumps(place): found for place, found in alike[0]["values"]}
-        for each in alike[1:]:
-            for place, found in each["values"]:
-                own = values[json.dumps(place)]
-                own += [value for value in found if value not in own]
-        floor = max(each["floor"] for each in alike)  # which all ranks have checked
-        values_found = [[json.loads(place), found] for place, found in values.items()]
-        widths.append({**alike[0], "values": values_found, "floor": floor})
-    multiple = max(cut["multiple"] for cut in cuts)
+    cut, *others = cuts
+    for other in others:
+        for one, its in zip(cut["widths"], other["widths"], strict=True):
+            one["floor"] = max(one["floor"], its["floor"])  # which all ranks have checked
+            for (_, found), (_, more) in zip(one["values"], its["values"], strict=True):
+                found += [value for value in more if value not in found]
+        cut["multiple"] = max(cut["multiple"], other["multiple"])
     apart, outputs = max(e["apart"] for e in ranks), sum(e["outputs"] for e in ranks)
-    return {
-        **ranks[0],
-        "apart": apart,
-        "outputs": outputs,
-        "cut": {"multiple": multiple, "widths": widths},
-    }
+    return {**ranks[0], "apart": apart, "outputs": outputs, "cut": cut}
