@@ -16,7 +16,7 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.registry import names_strategy
 from batchstat.storage.addresses import as_path, check_regular, unreadable
 from batchstat.storage.shown import as_shown, is_remote
-from batchstat.trainers.base.named import is_current_file
+from batchstat.trainers.base.key_files import is_current_file
 from batchstat.words import short
 
 if TYPE_CHECKING:

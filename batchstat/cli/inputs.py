@@ -23,7 +23,7 @@ from batchstat.findings import Finding, known_ids, without_ignored
 from batchstat.gate.limits import DEFAULT_CHECK, Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import DEFAULT_CURRENT, Settings
-from batchstat.trainers.base.named import is_current_file
+from batchstat.trainers.base.key_files import is_current_file
 
 if TYPE_CHECKING:
     from batchstat.planning.strategies.spec import StrategySpec

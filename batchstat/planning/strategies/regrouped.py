@@ -9,8 +9,7 @@ from batchstat.planning.distribution import REPEATING
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.fixed import Fixed
-from batchstat.planning.strategies.static import Static
+from batchstat.planning.strategies.static import Fixed, Static
 
 
 def _of_setup(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -211,8 +210,13 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         recorder.is_step_counted = _is_counted(*positional, **keywords)
         forward.is_counted = recorder.is_step_counted and model_facts.uses_count
         if recorder.applier is not None:
-            compute = functools.partial(original, self, model)
-            _note_for_checks(recorder, model, inputs, lambda b: compute(b, *positional, **keywords))
+            facts, arrays = model_facts, numbers.converted(as_array)
+
+            def compute(batch: Any) -> float:  # what the checks compute of one
+                return float(original(self, model, batch, *positional, **keywords))
+
+            token = facts.pad_token_id
+            recorder.applier.note(None, inputs, facts.read(arrays), token, compute)
         recorder.note_batch([forward])
         return torch.zeros((), device=self.args.device)  # the loss, which the loop adds up
 
@@ -229,22 +233,6 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     reader = _epoch_reader(module, recorder, patches)
     # First, to end the epoch before they do, and last, to go on after they have stopped.
     patches.replace(handler, "callbacks", lambda _: [reader, *quiet, reader])
-
-
-def _note_for_checks(recorder: Recorder, model: Any, inputs: Any, compute: Any) -> None:
-    """Let the applier look at a Trainer's batch; `compute` trains on one, and returns its loss."""
-    facts, arrays = recorder.forwards.model_of(model), WholeNumbers(inputs).converted(as_array)
-    recorder.applier.note(
-        None, inputs, facts.read(arrays), facts.pad_token_id, lambda batch: float(compute(batch))
-    )
-
-
-def _check(recorder: Recorder, model: Any, per_step: int) -> None:
-    facts = recorder.forwards.model_of(model)
-    recorder.forwards.record(False)
-    recorder.applier.check_trainer(
-        model, lambda data: sign_of(facts.read(WholeNumbers(data).converted(as_array))), per_step
-    )
 
 
 def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
@@ -266,7 +254,14 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
         if is_cut and length_of(given.get("train_dataloader")) is None:
             recorder.why_partly = "max_steps=%d ends a stream without a length" % state.max_steps
         if recorder.applier is not None:
-            _check(recorder, given["model"], args.gradient_accumulation_steps)
+            model, per_step = given["model"], args.gradient_accumulation_steps
+            facts = recorder.forwards.model_of(model)
+            recorder.forwards.record(False)
+
+            def given_of(data: Any) -> Any:
+                return sign_of(facts.read(WholeNumbers(data).converted(as_array)))
+
+            recorder.applier.check_trainer(model, given_of, per_step)
         recorder.stop("an epoch was read, nothing was computed")
 
     events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}

@@ -9,10 +9,9 @@ from enum import IntEnum
 from typing import Any
 
 from batchstat.documents.comparison import LearningRateHint
-from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.planning.strategies.static import Static
+from batchstat.planning.strategies.static import Fixed, Static
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.token_weights import EXACT

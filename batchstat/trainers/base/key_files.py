@@ -1,18 +1,41 @@
-"""Read the keys of a configuration in JSON or YAML, of whichever program it is."""
+"""The files that a current setup may be; the keys of a configuration in JSON or YAML."""
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError, OptionError
+from batchstat.planning.strategies.registry import names_strategy
 from batchstat.storage.addresses import unreadable
-from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.words import short
 
+SUFFIXES = (".json", ".yaml", ".yml")
+PICKLE = ".bin"  # the ending of training_args.bin, which is not read: a message says so
 _MOST_BYTES = 4 << 20  # bytes of a configuration: so many of YAML take some ten seconds to read
 _MOST_VALUES = 100_000
 """Values of a configuration, those that YAML repeats counted as often as they stand there."""
+
+
+def names_configuration(current: str) -> bool:
+    """Return whether a current setup names a trainer's configuration, by its ending."""
+    return current.endswith((*SUFFIXES, PICKLE))
+
+
+def names_recording(current: str) -> bool:
+    """Return whether a current setup names the folder of a recording, and no strategy.
+    `runs/monday` is a folder even where it is missing, so that the message is about a folder.
+    """
+    # Path.is_dir raises OSError for a name that is too long.
+    is_folder = os.path.isdir(current)  # noqa: PTH112
+    # What follows a ":" are parameters of a (misspelt) strategy, where a "/" shows nothing.
+    return not names_strategy(current) and ("/" in current.partition(":")[0] or is_folder)
+
+
+def is_current_file(current: str) -> bool:
+    """Return whether a current setup is a file or a folder, and no strategy."""
+    return names_configuration(current) or names_recording(current)
 
 
 def read_keys(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.named_rows import Row, parse_row
 from batchstat.storage.addresses import local_path
-from batchstat.trainers.base.named import names_configuration, names_recording
+from batchstat.trainers.base.key_files import names_configuration, names_recording
 from batchstat.trainers.preflight.changes import CurrentTraining
 
 if TYPE_CHECKING:
