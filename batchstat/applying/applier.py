@@ -44,7 +44,7 @@ class Applier:
         self._verdict: dict[str, Any] | None = None
         self._verdict_file = verdict_file
         self._paced: PacedCut | None = None  # once a loader that is cut was iterated
-        self._rank: dict[str, Any] = {"key": "", "cut": None, "per_step": 1}  # of its verdict
+        self._rank: dict[str, Any] = {"key": "", "cut": None}  # of its verdict
         if verdict_file:
             try:
                 with open(verdict_file, encoding="utf-8") as stream:
@@ -98,34 +98,32 @@ class Applier:
             learner = self._learners[key] = Learner(pad_token_id)
         return learner.note(data, parts, extra)
 
-    def begin_loop(
-        self, model: Any, optimizers: Any, given_of: Any, per_step: int, stop: Any
-    ) -> bool:
+    def begin_loop(self, model: Any, optimizers: Any, given_of: Any, stop: Any) -> bool:
         """Begin to check a loop, which then computes what `check.next_batch` gives it; return
         whether there is anything to check. `given_of` is that of `checked_of`.
         """
-        batches = self._ready(model, given_of, per_step)
+        batches = self._ready(model, given_of)
         if not batches:
             return False
 
         def end(found: Found) -> None:
-            self._write(**found._asdict())
+            self.write(**found._asdict())
             stop("its checks have ended")
 
         self.check = LoopCheck(model, optimizers, batches, end)
         self.is_checking = True
         return True
 
-    def check_trainer(self, model: Any, given_of: Any, per_step: int) -> None:
+    def check_trainer(self, model: Any, given_of: Any) -> None:
         """Check a Trainer, by what was kept with its batches: what computes one."""
-        batches = self._ready(model, given_of, per_step)
+        batches = self._ready(model, given_of)
         if batches:
             self.is_checking = True
             (learner,) = self._learners.values()
             assert learner.widest is not None
-            self._write(**check_trainer(model, batches, learner.widest.extra)._asdict())
+            self.write(**check_trainer(model, batches, learner.widest.extra)._asdict())
 
-    def _ready(self, model: Any, given_of: Any, per_step: int) -> list[Checked]:
+    def _ready(self, model: Any, given_of: Any) -> list[Checked]:
         """Return the batches to check on this rank; none where a rank has nothing, as the verdict
         of this one then says.
         """
@@ -148,23 +146,20 @@ class Applier:
             elif len(self._learners) == 1:
                 ((self._rank["key"], learner),) = self._learners.items()
                 cut = learner.cut(self._multiple, on_device)
-                self._rank["cut"], self._rank["per_step"] = to_json(cut), per_step
+                self._rank["cut"] = to_json(cut)
                 batches = [checked_of(each, cut, given_of) for each in learner.checked]
                 why = UNENDED
         except UnknownError as error:
             why = str(error)
-        self._write(why_not=why)
+        self.write(why_not=why)
         if all_agree(bool(batches)):
             return batches
         if batches:
-            self._write(why_not="another rank has nothing to cut")
+            self.write(why_not="another rank has nothing to cut")
         return []
 
-    def refuse(self, why: str) -> None:
-        """Write that nothing is cut, where no check can begin."""
-        self._write(why_not=why)
-
-    def _write(self, **found: Any) -> None:
+    def write(self, **found: Any) -> None:
+        """Write what was found, such as `why_not`, for the verdict."""
         environment = _environment(self._ranks()[1])
         content = {**self._rank, "apart": 0.0, "outputs": 0, "environment": environment, **found}
         path = os.path.join(self._folder, RANK_FILE % self._ranks()[0])

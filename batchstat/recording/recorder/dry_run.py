@@ -65,11 +65,6 @@ class DryRun:
                 return fetched
         return None
 
-    @property
-    def batches_per_step(self) -> int:
-        """The most batches of a step."""
-        return max(self._batches_of_steps.values())
-
     def rest(self, most_steps: int) -> Iterator[tuple[Fetched, list[ReadBatch]]]:
         """Yield the other batches of the epoch, or of so many steps, and what would be computed."""
         batches = list(self._computed)
@@ -86,7 +81,7 @@ class DryRun:
             )
             if self.why_less and is_looked_at:
                 continue
-            if self.why_less or number == most_steps * self.batches_per_step > 0:
+            if self.why_less or number == most_steps * max(self._batches_of_steps.values()) > 0:
                 return
             parts = self.handing.read(fetched.arrays)
             if number == _MOST_READ:

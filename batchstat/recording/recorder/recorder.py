@@ -249,14 +249,16 @@ class Recorder:
         iterator, model = self.queue.last_iterator, last_model and last_model.module()
         assert dry_run is not None, "what is checked was read in a dry run"
         if dry_run.why_unseen or iterator is None or model is None:
-            self.applier.refuse(dry_run.why_unseen or "its loop does not iterate over its loader")
+            self.applier.write(
+                why_not=dry_run.why_unseen or "its loop does not iterate over its loader"
+            )
             return False
 
         def given_of(data: Any) -> Any:
             return sign_of(dry_run.handing.read(WholeNumbers(data).converted(as_array)) or [])
 
-        optimizers, per_step = list(self._optimizers.values()), dry_run.batches_per_step
-        begins: bool = self.applier.begin_loop(model, optimizers, given_of, per_step, self.stop)
+        optimizers = list(self._optimizers.values())
+        begins: bool = self.applier.begin_loop(model, optimizers, given_of, self.stop)
         if begins:
             self.loaders.injected = iterator, self.applier.check.next_batch
             self.forwards.record(True)

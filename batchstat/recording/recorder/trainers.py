@@ -210,13 +210,12 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         recorder.is_step_counted = _is_counted(*positional, **keywords)
         forward.is_counted = recorder.is_step_counted and model_facts.uses_count
         if recorder.applier is not None:
-            facts, arrays = model_facts, numbers.converted(as_array)
+            parts = model_facts.read(numbers.converted(as_array))
 
             def compute(batch: Any) -> float:  # what the checks compute of one
                 return float(original(self, model, batch, *positional, **keywords))
 
-            token = facts.pad_token_id
-            recorder.applier.note(None, inputs, facts.read(arrays), token, compute)
+            recorder.applier.note(None, inputs, parts, model_facts.pad_token_id, compute)
         recorder.note_batch([forward])
         return torch.zeros((), device=self.args.device)  # the loss, which the loop adds up
 
@@ -248,20 +247,19 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
         if length_of(given.get("train_dataloader")) is not None:
             control.should_training_stop = False
 
-    def on_epoch_end(_self: Any, args: Any, state: Any, *_: Any, **given: Any) -> None:
+    def on_epoch_end(_self: Any, _args: Any, state: Any, *_: Any, **given: Any) -> None:
         # A stream may have no end.
         is_cut = state.global_step >= state.max_steps > 0
         if is_cut and length_of(given.get("train_dataloader")) is None:
             recorder.why_partly = "max_steps=%d ends a stream without a length" % state.max_steps
         if recorder.applier is not None:
-            model, per_step = given["model"], args.gradient_accumulation_steps
-            facts = recorder.forwards.model_of(model)
+            facts = recorder.forwards.model_of(given["model"])
             recorder.forwards.record(False)
 
             def given_of(data: Any) -> Any:
                 return sign_of(facts.read(WholeNumbers(data).converted(as_array)))
 
-            recorder.applier.check_trainer(model, given_of, per_step)
+            recorder.applier.check_trainer(given["model"], given_of)
         recorder.stop("an epoch was read, nothing was computed")
 
     events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}
