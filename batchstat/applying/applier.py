@@ -136,8 +136,7 @@ class Applier:
             why_left = why_left_alone(model, bool(self._multiple))
             if "" in self._learners:
                 why_left = "its loader iterates by itself, as StatefulDataLoader of torchdata does"
-            # Narrower batches draw fewer numbers for it, on a CPU by the same generator.
-            # That of a configuration alone may be of no module.
+            # Narrower batches draw fewer numbers for it. A configuration's may be of no module.
             owners = [owner for owner, _, _ in dropouts_of(model.modules())]
             if self._draws and not on_device and any(hasattr(each, "training") for each in owners):
                 why_left = SHARED_DRAWS

@@ -36,10 +36,9 @@ def apply(
 ) -> Any:
     """Cut the padding out of the batches of a training in this program.
 
-    The first five steps pass as they came, and are watched: which columns are padding, what the
-    model computes of two of these batches and of them cut, and whether padding has a part in the
-    loss. Cutting begins after them if the training stays the same, and a line says so or why not.
-    `batchstat run --apply COMMAND` checks more, before a training begins.
+    The first five steps pass as they came, and are watched: what is padding, what the model
+    computes of two of these batches and of them cut, and whether padding has a part in the loss.
+    Cutting begins after them if the training stays the same, and a line says so or why not.
 
     Example:
         Before `trainer.train()`: `batchstat.apply(trainer)`. In a loop, before
@@ -60,8 +59,7 @@ def apply(
         What was passed.
 
     Raises:
-        OptionError: neither a Trainer nor a DataLoader, a loader without its model, or a version
-            that is too old.
+        OptionError: neither of these, a loader without its model, or a version that is too old.
     """
     multiple = 0
     if pad_to_multiple_of is not None:
@@ -204,9 +202,7 @@ class _WatchedTraining:
             self._hooks.pop().remove()
 
     def _settle(self) -> str:
-        """Set the cut, if the training stays the same with it; return why not. Raises
-        UnknownError.
-        """
+        """Set the cut, if the training stays the same with it; return why not."""
         learner, cut, why_not = Learner(self._model.pad_token_id), None, ""
         batches = [each for each in self._batches if each.forwards]
         try:

@@ -27,7 +27,7 @@ class _Strategies(UserDict[str, Any]):
 
 OWN_STRATEGIES = _Strategies(
     {
-        "fixed": "strategies.fixed:Fixed",
+        "fixed": "strategies.static:Fixed",
         "static": "strategies.static:Static",
         "bucketed": "strategies.bucketed:Bucketed",
         "token-budget": "strategies.token_budget:TokenBudget",

@@ -1,6 +1,4 @@
-"""`static`: what a DataLoader with a batch size and a padding collator does; `fixed`: rows of one
-width.
-"""
+"""`static`: what a DataLoader with a padding collator does; `fixed`: rows of one width."""
 
 from dataclasses import dataclass
 from typing import ClassVar

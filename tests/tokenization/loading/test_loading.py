@@ -96,7 +96,7 @@ def test_other_processes_get_the_builtin_tokenizer_by_its_name():
 
 
 def test_the_builtin_tokenizer_can_be_trained_again(tmp_path):
-    from batchstat.tokenization.builtin.train import train
+    from make_tokenizer import train
 
     (tmp_path / "corpus.txt").write_text("the cat sat on the mat\n" * 50)
     backend = Backend.from_str(train(tmp_path / "corpus.txt"))

@@ -21,7 +21,7 @@ from conftest import ROOT, Run, environment, needs
 
 pytestmark = pytest.mark.torch
 
-TRAINERS = Path(__file__).parent / "trainers.py"
+TRAINERS = Path(__file__).parent / "applied_trainers.py"
 GIVEN = {
     "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "helpers", TRAINERS.parent))),
     "CUDA_VISIBLE_DEVICES": "",

@@ -1,6 +1,6 @@
 """Trainers that train a tiny model on rows that its data set holds padded to one width.
 
-`python trainers.py FOLDER TRAINER [CHECKPOINT]` trains one of them. It leaves in the folder the
+`python applied_trainers.py FOLDER TRAINER [CHECKPOINT]` trains one of them. It leaves in the folder the
 losses of its steps and evaluations, and the parameters.
 """
 

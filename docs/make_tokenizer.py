@@ -1,6 +1,6 @@
-"""Train the built-in tokenizer and write it beside this file.
+"""Train the built-in tokenizer and write it into the package.
 
-    python -m batchstat.tokenization.builtin.train CORPUS.txt
+    python docs/make_tokenizer.py CORPUS.txt
 
 CORPUS.txt is plain text, one passage per line. The same corpus and the same version of the
 tokenizers library give the same file.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from batchstat.tokenization.builtin import FILE
+from batchstat.tokenization import builtin
 
 ENTRIES = 32_000
 SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -38,10 +38,10 @@ def train(corpus: Path) -> str:
 def main() -> None:
     """Read the corpus named on the command line and write the file."""
     if len(sys.argv) != 2:
-        sys.exit("usage: python -m batchstat.tokenization.builtin.train CORPUS.txt")
+        sys.exit("usage: python docs/make_tokenizer.py CORPUS.txt")
     # mtime=0, because gzip stores the time otherwise: the same corpus would give another file.
     packed = gzip.compress(train(Path(sys.argv[1])).encode(), mtime=0)
-    Path(__file__).with_name(FILE).write_bytes(packed)
+    Path(builtin.__file__).with_name(builtin.FILE).write_bytes(packed)
 
 
 if __name__ == "__main__":
