@@ -1,7 +1,7 @@
 """Trainers that train a tiny model on rows that its data set holds padded to one width.
 
-`python applied_trainers.py FOLDER TRAINER [CHECKPOINT]` trains one of them. It leaves in the folder the
-losses of its steps and evaluations, and the parameters.
+`python applied_trainers.py FOLDER TRAINER [CHECKPOINT]` trains one of them. It leaves in the folder
+the losses of its steps and evaluations, and the parameters.
 """
 
 import json
