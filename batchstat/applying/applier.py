@@ -19,10 +19,6 @@ from .pace import PacedCut
 from .step_state import all_agree, dropouts_of
 
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
-SHARED_DRAWS = (
-    "its loader shuffles by the random numbers that dropout draws on a CPU, so that later epochs "
-    "would have other batches: give the loader or its sampler a generator"
-)
 UNENDED = "the command ended within the checks, which take some ten steps of one epoch"
 _VERSIONS = ("torch", "transformers", "accelerate", "lightning", "trl")
 
@@ -31,9 +27,7 @@ class Applier:
     """What cuts batches in this process; in a dry run, what learns and checks how."""
 
     def __init__(self, folder: str, multiple: int, verdict_file: str, ranks: Any) -> None:
-        """Write into a folder, in a dry run; read the verdict of one otherwise. `ranks` returns
-        (the rank of this process, the number of ranks).
-        """
+        """Write into a folder, in a dry run; else read its verdict. `ranks` is that of the log."""
         self._ranks = ranks
         self.is_checking = False  # whether the loop computes for the checks
         self.check: LoopCheck | None = None  # of a loop, once it began
@@ -139,7 +133,7 @@ class Applier:
             # Narrower batches draw fewer numbers for it. A configuration's may be of no module.
             owners = [owner for owner, _, _ in dropouts_of(model.modules())]
             if self._draws and not on_device and any(hasattr(each, "training") for each in owners):
-                why_left = SHARED_DRAWS
+                why_left = "its loader and dropout share random numbers: give it a generator"
             if why_left:
                 why = why_left
             elif len(self._learners) == 1:

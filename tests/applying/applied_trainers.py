@@ -167,9 +167,18 @@ def lightning(left: Left) -> None:
     left.leave(module.losses, module)
 
 
+def old(left: Left) -> None:
+    """Of a version whose steps are not known."""
+    import transformers
+
+    transformers.__version__ = "4.39.3"
+    trainer(left)
+
+
 TRAINERS: dict[str, Callable[[Left], None]] = {
     "trainer": trainer,
     "subclass": subclass,
+    "old": old,
     "sft": sft,
     "encoder-decoder": encoder_decoder,
     "lightning": lightning,

@@ -102,6 +102,14 @@ def test_a_trainer_trains_as_without(train, kind):
 
 
 @pytest.mark.slow
+def test_a_trainer_of_an_old_version_is_left_alone(train):
+    plain, applied, facts = train("old")
+    assert facts["why_not"] == "transformers 4.39.3 is older than 4.40"
+    assert facts["cut_batches"] == 0
+    check_equal(plain, applied)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["three-epochs", "lightning"])
 def test_a_trainer_of_two_ranks(train, kind):
     if kind in LIBRARIES:

@@ -164,7 +164,7 @@ REFUSED = [
         ("rotated", DEPENDS),
         ("left", "its padding is on the left"),
         ("rare classes", ""),
-        ("shuffled by all dropout", "random numbers that dropout draws"),
+        ("shuffled by all dropout", "its loader and dropout share random numbers"),
     ),
     *cases(
         ("mean over all", DEPENDS),

@@ -18,6 +18,7 @@ from .recorder import Recorder
 LIBRARIES = ("transformers", "trl", "accelerate", "datasets", "torch")  # whose rules are known
 # Methods of a Trainer that decide its loss; and which samples share a batch.
 _LOSSES = ("compute_loss", "training_step", "get_batch_samples")
+_FIRST_CHECKED = (4, 40)  # version of transformers
 _LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
 _NO_IDS = (
     "the batches of its Trainer hold no token ids, which it makes where it computes, as by "
@@ -259,7 +260,11 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
             def given_of(data: Any) -> Any:
                 return sign_of(facts.read(WholeNumbers(data).converted(as_array)))
 
-            recorder.applier.check_trainer(given["model"], given_of)
+            version = sys.modules["transformers"].__version__
+            if tuple(map(int, version.split(".")[:2])) < _FIRST_CHECKED:
+                recorder.applier.write(why_not="transformers %s is older than 4.40" % version)
+            else:
+                recorder.applier.check_trainer(given["model"], given_of)
         recorder.stop("an epoch was read, nothing was computed")
 
     events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}
