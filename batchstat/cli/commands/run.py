@@ -46,7 +46,7 @@ class Recorded:
     )
     apply: bool = option(
         False,
-        "Cut the padding out of its batches, where a dry run before shows that this is all.",
+        "Cut the padding out of its batches, once a dry run shows that training stays the same.",
         "Recording",
         flags=("--apply",),
         is_common=True,

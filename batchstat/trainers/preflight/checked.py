@@ -71,7 +71,7 @@ def check_command(
     for earlier in folder.glob(RANK_FILE.replace("%05d", "*")):
         earlier.unlink(missing_ok=True)  # another node may have
     file = (folder / OUTPUT_FILE).as_posix()
-    sys.stderr.write(f"batchstat: first a dry run that checks what is cut; it prints into {file}\n")
+    sys.stderr.write(f"batchstat: it begins twice: first a dry run with checks, into {file}\n")
     began, signals = time.monotonic(), list[int]()
     with (folder / OUTPUT_FILE).open("wb") as output:
         code = run_command(words, orders, output=output, signals=signals)
