@@ -107,7 +107,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Path, repository: P
     assert {name.rpartition("/")[2] for name in about} == {
         *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "LICENSE", "D3-LICENSE", "NOTICE")
     }
-    assert names - about == tracked(repository) - {"batchstat/render/html/assets/bundle.py"}
+    assert names - about == tracked(repository)
     for key in ("Summary", "Keywords", "License-Expression", "Requires-Python", "Author"):
         assert facts[key], key
     classifiers = facts.get_all("Classifier")

@@ -6,6 +6,7 @@ import collections
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .arguments import WholeNumbers, as_array, sign_of
 from .handing import Handing
 from .loaders import Fetched, Loaders, goes_on
 from .read_batches import ReadBatch
@@ -22,10 +23,7 @@ class DryRun:
     def __init__(self, loaders: Loaders) -> None:
         self.why_less = ""  # why less than an epoch was read; empty if all of it was
         self.why_unseen = ""  # why the loader that trains was not seen; empty if it was
-        self._loaders, self.handing = loaders, Handing()
-        # What is called with each batch that is read and what would be computed of all of it. It
-        # returns whether it looks at more, also where they are not known to be computed.
-        self.on_read: Any = None
+        self._loaders, self._handing = loaders, Handing()
         # The loader's batches that were computed, in their sequence; whether several backwards
         # compute one of them; how many batches each step computed.
         self._computed: dict[Fetched, None] = {}
@@ -59,14 +57,17 @@ class DryRun:
             ),
         )
         for fetched in best_first:
-            if self.handing.learn(computed, fetched.arrays):
+            if self._handing.learn(computed, fetched.arrays):
                 self._is_split |= fetched in self._computed
                 self._computed[fetched] = None
                 return fetched
         return None
 
-    def rest(self, most_steps: int) -> Iterator[tuple[Fetched, list[ReadBatch]]]:
-        """Yield the other batches of the epoch, or of so many steps, and what would be computed."""
+    def rest(self, most_steps: int, applier: Any) -> Iterator[tuple[Fetched, list[ReadBatch]]]:
+        """Yield the other batches of the epoch, or of so many steps, and what would be computed. An
+        `applier`, which may be None, looks at each of them, and at more where it is not known which
+        would be computed.
+        """
         batches = list(self._computed)
         self.why_less = self.why_unseen = self._why_unseen(batches)
         # Of several iterators, the first came to its end.
@@ -76,20 +77,41 @@ class DryRun:
         for number, fetched in enumerate(rest, len(batches)):
             if number == len(batches):
                 self.why_less = self._why_open(batches)
-            is_looked_at = self.on_read is not None and self.on_read(
-                fetched, self.handing.read_whole(fetched.arrays)
+            looks_at_more = applier is not None and applier.note(
+                fetched.iterator and fetched.iterator(),
+                fetched.data,
+                self._handing.read_whole(fetched.arrays),
+                self._handing.model.pad_token_id,
+                None,
             )
-            if self.why_less and is_looked_at:
+            if self.why_less and looks_at_more:
                 continue
             if self.why_less or number == most_steps * max(self._batches_of_steps.values()) > 0:
                 return
-            parts = self.handing.read(fetched.arrays)
+            parts = self._handing.read(fetched.arrays)
             if number == _MOST_READ:
                 self.why_less = "%d batches were read, and the loader had more" % number
             elif parts is None:
                 self.why_less = "the computed batches do not show how others are cut"
             else:
                 yield fetched, parts
+
+    def begin_checks(self, applier: Any, optimizers: list[Any], stop: Any) -> bool:
+        """Let the loop compute what checks how its batches are cut; return whether it does."""
+        last = next(reversed(list(self._computed)), None)
+        iterator = last and last.iterator and last.iterator()
+        model = self._handing.model and self._handing.model.module()
+        if self.why_unseen or iterator is None or model is None:
+            applier.write(why_not=self.why_unseen or "its loop does not iterate over its loader")
+            return False
+
+        def given_of(data: Any) -> Any:
+            return sign_of(self._handing.read(WholeNumbers(data).converted(as_array)) or [])
+
+        begins: bool = applier.begin_loop(model, optimizers, given_of, stop)
+        if begins:
+            self._loaders.injected = iterator, applier.check.next_batch
+        return begins
 
     def _why_unseen(self, batches: list[Fetched]) -> str:
         """Return why no epoch is seen in the computed batches; empty if one is."""
@@ -112,7 +134,7 @@ class DryRun:
 
     def _why_open(self, batches: list[Fetched]) -> str:
         """Return why the computed batches do not show how the others are; empty if they do."""
-        is_settled = self.handing.settle()
+        is_settled = self._handing.settle()
         n_taken = max(each.place for each in batches) + 1
         if n_taken > len(batches):
             numbers = n_taken - len(batches), n_taken

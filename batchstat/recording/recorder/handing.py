@@ -79,7 +79,7 @@ class Handing:
     def __init__(self) -> None:
         # Of each computed batch: that of the loader; and what each of its forwards computed.
         self._computed: list[tuple[Any, list[tuple[list[ReadBatch], Forward]]]] = []
-        self._model: Any = None  # that computed them
+        self.model: Any = None  # that computed them
         # For each forward: place of an argument -> its origin.
         self._forwards: list[dict[tuple[Any, ...], _Origin]] = []
         # The padding id, learnt from a mask that the loop made, and the `padding_source` of the
@@ -94,7 +94,7 @@ class Handing:
         if not all(holds_ids(data, forward) for _, forward in computed):
             return False
         self._computed.append((data, computed))
-        self._model = computed[0][1].model
+        self.model = computed[0][1].model
         return True
 
     def settle(self) -> bool:
@@ -164,7 +164,7 @@ class Handing:
             arguments = _arguments(origins, loader_arrays, self._longest(origins, loader_arrays))
             if arguments is None:
                 return None
-            parts += self._model.read(arguments, self._pad_token_id)
+            parts += self.model.read(arguments, self._pad_token_id)
         # The loop's own mask told the padding of the computed batches: these are the same kind.
         if self._padding_source:
             for part in parts:
@@ -175,10 +175,10 @@ class Handing:
         """Return what would be computed of a loader's batch if the loop cut none off."""
         loader_arrays = dict(_arrays_by_place(data))
         arguments = [_arguments(origins, loader_arrays, None) for origins in self._forwards]
-        return [p for each in arguments for p in self._model.read(each, self._pad_token_id)]
+        return [p for each in arguments for p in self.model.read(each, self._pad_token_id)]
 
     def _longest(self, origins: Mapping[Any, _Origin], loader_arrays: Any) -> int:
-        parts = self._model.read(_arguments(origins, loader_arrays, None), self._pad_token_id)
+        parts = self.model.read(_arguments(origins, loader_arrays, None), self._pad_token_id)
         # Without any, nothing tells padding: no row is shorter than its batch.
         real = [sum(row) for part in parts for row in part.real or [[part.width]]]
         return max(real, default=0)

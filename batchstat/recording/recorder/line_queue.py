@@ -145,20 +145,13 @@ class LineQueue:
         else:
             line["digests"] = [self._digests.of(part) for part in parts]
 
-    @property
-    def last_iterator(self) -> Any:
-        """The iterator of the loader's batch that was computed last; None if that is gone."""
-        iterator = self._last_fetched and self._last_fetched.iterator
-        return iterator and iterator()
-
-    def read_rest(self, on_read: Any = None) -> str:
-        """In a dry run, read the rest of the epoch; return why less of it was read, or "". With
-        `on_read` called of each batch: of the loader's, and what would be computed of all of it.
+    def read_rest(self, applier: Any) -> str:
+        """In a dry run, read the rest of the epoch; return why less of it was read, or "". An
+        `applier` looks at each batch.
         """
         self.write_arrived(wait=True)
         assert self.dry_run is not None, "the rest is read in a dry run"
-        self.dry_run.on_read = on_read
-        for fetched, parts in self.dry_run.rest(self._steps):
+        for fetched, parts in self.dry_run.rest(self._steps, applier):
             if parts:
                 line: dict[str, Any] = {"k": "rest", "one": 1}
                 self._add_parts(line, parts, [fetched] * len(parts))

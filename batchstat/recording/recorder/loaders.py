@@ -15,7 +15,7 @@ from .reading import token_ids
 
 # The attribute of an iterator that holds its facts, which so go when the iterator goes.
 _FACTS = "_batchstat"
-_BEFORE = "_batchstat_before"  # that which has the tokens before its batch was cut, if it was
+_BEFORE = "_batchstat_before"  # where it has the tokens of its batch before that was cut, if it was
 _RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
 _RECENT_IN_DRY_RUN = 256  # from which it learns: a loop may take the batches of a step at once
 _MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an evaluation

@@ -95,7 +95,7 @@ def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
     wrapped: set[type] = set()
 
     def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        recorder.has_optimizer = True
+        recorder.optimizers.is_one_made = True
         original(self, *args, **kwargs)
         # Before torch 2.0, each class defines `step`, wrapped when its first optimizer is made.
         if not has_hooks and type(self) not in wrapped:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import itertools
 import os
 import sys
 import threading
 from typing import Any
 
-from .arguments import WholeNumbers, as_array, length_of, sign_of
+from .arguments import length_of, sign_of
 from .forward import Forward
 from .forwards import Forwards
 from .line_queue import LineQueue
 from .loaders import Loaders
 from .log import Log
+from .optimizers import Optimizers, holds_gradients, makes_tail
 from .orders import Orders
 
 _STEPS_WRITTEN_AT_ONCE = 16  # the first steps: a short command leaves them even if it is killed
@@ -46,8 +45,8 @@ class Recorder:
         self.forwards = Forwards(self.loaders)
         self._lock = threading.RLock()  # several threads may train
         self.optimizer_steps = 0  # calls of `step` of any optimizer
-        # Whether an optimizer was made; whether its `step` runs, which may compute batches.
-        self.has_optimizer = self.is_stepping = self._has_looked = False
+        self.optimizers = Optimizers()
+        self.is_stepping = False  # whether the `step` of one runs, which may compute batches
         # Steps that ended or were cleared, batches since then, and batches of all steps.
         self.steps = self.batches_in_step = self._batches_in_all = 0
         # Steps that were made; whether gradients were cleared since the last batch.
@@ -68,7 +67,6 @@ class Recorder:
         self.queue = LineQueue(orders, self.log, self.loaders, self.forwards.clock)
         # What cuts batches, and in a dry run checks how; None where nothing is applied.
         self.applier: Any = None
-        self._optimizers: dict[int, Any] = {}  # those that have stepped, for the checks
 
     def begin_trainer(self, facts: dict[str, Any]) -> None:
         """Write the facts of a Trainer that begins, after the batches of any earlier training."""
@@ -116,9 +114,8 @@ class Recorder:
     def note_optimizer_step(self, optimizer: Any) -> None:
         """Note that an optimizer has stepped: that ends a step if a batch came before it."""
         self.optimizer_steps += 1
-        self.has_optimizer, self.is_stepping = True, False
-        if self.applier is not None and self.orders.is_dry:
-            self._optimizers[id(optimizer)] = optimizer
+        self.is_stepping = False
+        self.optimizers.note_step(optimizer)
         if self.forwards.is_in_backward:  # in a hook: when the backward ends, it ends the step
             return
         # A batch of torch.autograd.grad, which computes gradients without a backward, ends here.
@@ -132,27 +129,17 @@ class Recorder:
         """Note that a model or an optimizer sets its gradients to zero. That clears batches that no
         optimizer stepped on, and ends a step of a loop that changes its parameters itself.
         """
-        self.has_optimizer |= hasattr(owner, "param_groups")
+        self.optimizers.is_one_made |= hasattr(owner, "param_groups")
         # `step` of LBFGS clears gradients between the batches that it computes.
         if not self.batches_in_step or self.forwards.is_in_backward or self.is_stepping:
             return
         if self.is_checking:
             return
-        if not self._knows_optimizer():
+        model = self.queue.last_model and self.queue.last_model.module()
+        if not self.optimizers.are_known(model):
             self.end_step("zero_grad")
-        elif self.queue.last_model is not None and _holds_gradients(
-            owner, self.queue.last_model.module()
-        ):
+        elif holds_gradients(owner, model):
             self.end_step("zero_grad", cleared=True)
-
-    def _knows_optimizer(self) -> bool:
-        # One may have been made before a block that is recorded: it is looked for once.
-        if not self.has_optimizer and not self._has_looked and self.queue.last_model is not None:
-            self._has_looked, kind = True, sys.modules["torch"].optim.Optimizer
-            model = self.queue.last_model.module()
-            made = [each for each in gc.get_objects() if issubclass(type(each), kind)]
-            self.has_optimizer = any(_holds_gradients(each, model) for each in made)
-        return self.has_optimizer
 
     def safely(self, function: Any, *args: Any, **kwargs: Any) -> None:
         """Call a function of the recorder from inside the command, which must go on if it fails."""
@@ -225,44 +212,18 @@ class Recorder:
         # A dry run of a loop without a Trainer has learnt enough: it reads the rest of the epoch.
         made = self._steps_made
         if self.orders.is_dry and self.trainer is None and made == _STEPS_COMPUTED_IN_DRY_RUN:
-            self._is_tail_made = _makes_tail()
+            self._is_tail_made = makes_tail()
             self.forwards.record(False)  # what a collate function calls is not training
-            on_read = None if self.applier is None else self._learn_to_cut
-            self.why_partly = self.queue.read_rest(on_read)
-            if self.applier is None or not self._begin_checks():
+            self.why_partly = self.queue.read_rest(self.applier)
+            dry_run, applier = self.queue.dry_run, self.applier
+            assert dry_run is not None, "the rest was read in a dry run"
+            if applier and dry_run.begin_checks(applier, self.optimizers.stepped, self.stop):
+                self.forwards.record(True)
+            else:
                 self.stop("%d steps were computed" % made)
         # As many steps as the user asked for; 0 where the command makes all of its own.
         if self.orders.steps and made >= self.orders.steps:
             self.stop("%d steps were made" % made)
-
-    def _learn_to_cut(self, fetched: Any, parts: Any) -> bool:
-        iterator, token = (
-            fetched.iterator and fetched.iterator(),
-            self.queue.last_model.pad_token_id,
-        )
-        looks_at_more: bool = self.applier.note(iterator, fetched.data, parts, token, None)
-        return looks_at_more
-
-    def _begin_checks(self) -> bool:
-        """Let the loop compute what checks how its batches are cut; return whether it does."""
-        dry_run, last_model = self.queue.dry_run, self.queue.last_model
-        iterator, model = self.queue.last_iterator, last_model and last_model.module()
-        assert dry_run is not None, "what is checked was read in a dry run"
-        if dry_run.why_unseen or iterator is None or model is None:
-            self.applier.write(
-                why_not=dry_run.why_unseen or "its loop does not iterate over its loader"
-            )
-            return False
-
-        def given_of(data: Any) -> Any:
-            return sign_of(dry_run.handing.read(WholeNumbers(data).converted(as_array)) or [])
-
-        optimizers = list(self._optimizers.values())
-        begins: bool = self.applier.begin_loop(model, optimizers, given_of, self.stop)
-        if begins:
-            self.loaders.injected = iterator, self.applier.check.next_batch
-            self.forwards.record(True)
-        return begins
 
     def forget(self) -> None:
         """Forget the batches of the process that this one was forked from, which writes them."""
@@ -312,7 +273,8 @@ class Recorder:
             return
         self.forwards.record(False)
         # Without an optimizer zero_grad ends a step, and none comes after the last one.
-        if self.batches_in_step and not self._knows_optimizer():
+        model = self.queue.last_model and self.queue.last_model.module()
+        if self.batches_in_step and not self.optimizers.are_known(model):
             step = {"k": "step", "s": self.steps}
             self.queue.add([], [forwards.clock.now()], step)
         self.queue.write_arrived(wait=True)
@@ -329,29 +291,3 @@ class Recorder:
 
 def _flags(**holds: bool) -> dict[str, int]:
     return {name: 1 for name in holds if holds[name]}
-
-
-def _holds_gradients(owner: Any, model: Any) -> bool:
-    """Return whether a model has gradients, and all of them are of parameters of `owner`."""
-    groups = getattr(owner, "param_groups", None)  # of an optimizer
-    own = [owner.parameters()] if groups is None else [group["params"] for group in groups]
-    own_ids = set(map(id, itertools.chain.from_iterable(own)))
-    parameters = () if model is None else model.parameters()
-    with_gradient = [each for each in parameters if each.grad is not None]
-    return bool(with_gradient) and all(id(each) in own_ids for each in with_gradient)
-
-
-def _makes_tail() -> bool:
-    """Return whether Lightning or accelerate, which counts batches, calls the optimizer that now
-    steps: both also step on the last batches of an epoch.
-    """
-    frame: Any = sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if ".loops.training_epoch_loop" in module:
-            return True
-        if module == "accelerate.optimizer":
-            state = sys.modules["accelerate.state"].GradientState()
-            return bool(state.num_steps > 1 and state.sync_with_dataloader)
-        frame = frame.f_back
-    return False

@@ -5,9 +5,10 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 CORPUS = Path(__file__).parents[3] / "sample_data" / "corpus.txt"
 
@@ -55,3 +56,38 @@ def leave(
     found = {"losses": list(losses), **vars(clock), "parameters": model.state_dict()}
     torch.save(found, given.left / f"rank-{rank}.pt")
     print(f"training took {clock.seconds:.2f} s")
+
+
+def llama(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return LlamaForCausalLM(config)
+
+
+def training_arguments(given: argparse.Namespace, kind: Any, batch_size: int, **more: Any) -> Any:
+    """Arguments of a Trainer: an epoch on the processor, with the loss of every step."""
+    quiet = {"disable_tqdm": True, "report_to": [], "save_strategy": "no"}
+    return kind(
+        str(given.left / "out"),
+        per_device_train_batch_size=batch_size,
+        num_train_epochs=1,
+        logging_steps=1,
+        use_cpu=True,
+        **quiet,
+        **more,
+    )
+
+
+def train(given: argparse.Namespace, trainer: Any) -> None:
+    """Train with a Trainer, and leave what it came to."""
+    clock = Clock()
+    trainer.train()
+    clock.stop()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    leave(given, losses, clock, trainer.model)

@@ -1,6 +1,6 @@
 """T5 with the Seq2SeqTrainer of transformers, its texts and answers padded in `map`."""
 
-from common import Clock, arguments, leave, texts, tokenizer_of
+from common import arguments, texts, tokenizer_of, train, training_arguments
 from datasets import Dataset
 from transformers import (
     Seq2SeqTrainer,
@@ -46,21 +46,8 @@ model = T5ForConditionalGeneration(
 )
 trainer = Seq2SeqTrainer(
     model,
-    Seq2SeqTrainingArguments(
-        str(given.left / "out"),
-        per_device_train_batch_size=8,
-        num_train_epochs=1,
-        logging_steps=1,
-        disable_tqdm=True,
-        report_to=[],
-        save_strategy="no",
-        use_cpu=True,
-    ),
+    training_arguments(given, Seq2SeqTrainingArguments, 8),
     train_dataset=rows,
     data_collator=default_data_collator,
 )
-clock = Clock()
-trainer.train()
-clock.stop()
-losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-leave(given, losses, clock, model)
+train(given, trainer)

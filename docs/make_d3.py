@@ -1,6 +1,6 @@
 """Make d3.js, the part of D3 that the report's charts use, and D3-LICENSE.
 
-    python batchstat/render/html/assets/bundle.py [--check]
+    python docs/make_d3.py [--check]
 
 Needs npm and the npm registry. With --check it writes nothing, and fails if the files differ.
 """
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from shutil import which
 
-HERE = Path(__file__).parent
+ASSETS = Path(__file__).parents[1] / "batchstat/render/html/assets"
 
 PACKAGES = {"d3-array": "3.2.5", "d3-selection": "3.0.1", "internmap": "2.0.3"}
 """What is bundled and everything that it depends on, each with its version."""
@@ -47,14 +47,14 @@ def main() -> None:
     is_check = parser.parse_args().check
     try:
         for name, content in bundle().items():
-            path = HERE / name
+            path = ASSETS / name
             if not is_check:
                 path.write_bytes(content)
                 print(f"wrote {name}: {len(content):,} bytes", file=sys.stderr)
             elif not path.exists() or path.read_bytes() != content:
                 raise BundleError(f"{name} differs from what it builds: run it without --check")
     except BundleError as error:
-        sys.exit(f"bundle.py: {error}")
+        sys.exit(f"make_d3.py: {error}")
 
 
 def bundle() -> dict[str, bytes]:
@@ -72,7 +72,7 @@ def bundle() -> dict[str, bytes]:
         esbuild = str(modules / ".bin" / "esbuild")
         code = _run([esbuild, entry_file.name, *_OPTIONS.split()], folder, "esbuild failed")
         packages = ", ".join(f"{name} {version}" for name, version in PACKAGES.items())
-        head = f"/* {packages}; licences in D3-LICENSE; made by bundle.py */\n".encode()
+        head = f"/* {packages}; licences in D3-LICENSE; made by make_d3.py */\n".encode()
         names_of: dict[str, list[str]] = {}  # by the text of a licence, which is written once
         for name, version in PACKAGES.items():
             text = (modules / name / "LICENSE").read_text(encoding="utf-8").strip()
