@@ -22,12 +22,13 @@ from batchstat.recording.recorder.arguments import (
 )
 from batchstat.recording.recorder.devices import Clock
 from batchstat.recording.recorder.forward import Forward, Model
+from batchstat.recording.recorder.forwards import MOST_OUTPUTS, outputs_with_graph
 from batchstat.recording.recorder.handing import Handing, holds_ids
 from batchstat.recording.recorder.patches import Patches
+from batchstat.recording.recorder.trainers import why_too_old
 from batchstat.training.watched_batches import WatchedBatch, token_weights, why_unseen
 
 _MOST_BATCHES = 512  # that wait for a forward
-_FIRST = (4, 40)  # the version of transformers whose Trainer is known
 
 
 @arguments_named()
@@ -67,9 +68,8 @@ def apply(
     torch: Any = sys.modules.get("torch")
     if hasattr(trainer_or_loader, "get_train_dataloader") and model is None:
         trainer = trainer_or_loader
-        version = getattr(sys.modules.get("transformers"), "__version__", "0.0")
-        if tuple(map(int, version.split(".")[:2])) < _FIRST:
-            raise OptionError(f"transformers {version} is too old", "install 4.40 or later")
+        if why := why_too_old():
+            raise OptionError(why, "install that or later")
         watched = _WatchedTraining(trainer.model, multiple)
         get_loader = trainer.get_train_dataloader
 
@@ -163,14 +163,16 @@ class _WatchedTraining:
         batch, number = computed[-1], len(computed[-1].forwards) - 1
         part = batch.forwards[number][0][0]
         loss = output.get("loss") if isinstance(output, dict) else None
-        tensors = [each for each in _tensors(output) if each.requires_grad]
+        tensors = outputs_with_graph(output)
 
         def note_loss(_gradient: Any) -> None:
             batch.is_inside[number] = True
 
         if loss is not None and loss.requires_grad:
             loss.register_hook(note_loss)
-        elif tensors and all(part.width not in each.shape[1:] for each in tensors):
+        elif 0 < len(tensors) < MOST_OUTPUTS and all(
+            part.width not in each.shape[1:] for each in tensors
+        ):
             batch.is_inside[number] = True  # of a classifier, say
         of_tokens = [t for t in tensors if t.ndim == 3 and t.shape[:2] == (part.rows, part.width)]
         if of_tokens:
@@ -249,10 +251,3 @@ class _WatchedTraining:
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"batchstat: {text}\n")
-
-
-def _tensors(output: Any) -> list[Any]:
-    if hasattr(output, "requires_grad"):
-        return [output]
-    values = output.values() if isinstance(output, dict) else output
-    return [tensor for value in values for tensor in _tensors(value)] if values else []

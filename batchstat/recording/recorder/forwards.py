@@ -17,7 +17,7 @@ from .token_ids import Inside
 
 _MOST_PENDING = 256  # forwards that wait for a gradient: more are those of an evaluation
 _MOST_MISSES = 50_000  # calls without token ids, after which something else is taken to be trained
-_MOST_OUTPUTS = 4  # outputs of a forward that are watched for a gradient, at most
+MOST_OUTPUTS = 4  # outputs of a forward that are watched for a gradient, at most
 
 
 class Forwards:
@@ -93,7 +93,7 @@ class Forwards:
             self.unused[0] += 1
             self.unused[1] += numbers.size
         else:
-            self._watch_gradients(forward, module, _outputs_with_graph(output))
+            self._watch_gradients(forward, module, outputs_with_graph(output))
         return output
 
     def _call_inside(
@@ -275,7 +275,7 @@ def _is_compiling() -> bool:
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
-def _outputs_with_graph(value: Any) -> list[Any]:
+def outputs_with_graph(value: Any) -> list[Any]:
     """Return the first tensors in what a model returned that a gradient may come back to."""
     if hasattr(value, "requires_grad"):  # a tensor
         # A leaf is a parameter or an input that the model hands back: it was not computed.
@@ -288,7 +288,7 @@ def _outputs_with_graph(value: Any) -> list[Any]:
         values = list(by_name.values())
     outputs: list[Any] = []
     for item in values[:8]:  # in a ModelOutput, loss and logits come first
-        outputs += _outputs_with_graph(item)
-        if len(outputs) >= _MOST_OUTPUTS:
+        outputs += outputs_with_graph(item)
+        if len(outputs) >= MOST_OUTPUTS:
             break
     return outputs

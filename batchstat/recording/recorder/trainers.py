@@ -18,7 +18,6 @@ from .recorder import Recorder
 LIBRARIES = ("transformers", "trl", "accelerate", "datasets", "torch")  # whose rules are known
 # Methods of a Trainer that decide its loss; and which samples share a batch.
 _LOSSES = ("compute_loss", "training_step", "get_batch_samples")
-_FIRST_CHECKED = (4, 40)  # version of transformers
 _LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
 _NO_IDS = (
     "the batches of its Trainer hold no token ids, which it makes where it computes, as by "
@@ -235,6 +234,13 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     patches.replace(handler, "callbacks", lambda _: [reader, *quiet, reader])
 
 
+def why_too_old() -> str:
+    """Return why padding of a Trainer is not cut; empty for a version whose steps are known."""
+    version = sys.modules["transformers"].__version__
+    is_known = tuple(map(int, version.split(".")[:2])) >= (4, 40)
+    return "" if is_known else "transformers %s is older than 4.40" % version
+
+
 def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
     """Return a callback that ends the command after an epoch, and not before."""
 
@@ -260,9 +266,8 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
             def given_of(data: Any) -> Any:
                 return sign_of(facts.read(WholeNumbers(data).converted(as_array)))
 
-            version = sys.modules["transformers"].__version__
-            if tuple(map(int, version.split(".")[:2])) < _FIRST_CHECKED:
-                recorder.applier.write(why_not="transformers %s is older than 4.40" % version)
+            if why := why_too_old():
+                recorder.applier.write(why_not=why)
             else:
                 recorder.applier.check_trainer(given["model"], given_of)
         recorder.stop("an epoch was read, nothing was computed")

@@ -25,7 +25,7 @@ _ENDING = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class Verdict:
     """What a dry run says of cutting the batches of a command."""
 
     file: str = ""  # of the verdict, by which they are cut; empty where nothing is
@@ -44,7 +44,7 @@ class Checked:
 
 def checked_before(
     folder: Path, command: Sequence[str], python: str, multiple: int
-) -> Checked | None:
+) -> Verdict | None:
     """Return what the last dry run of a command says, in the folder of its run; None without one
     that still holds.
     """
@@ -57,14 +57,14 @@ def checked_before(
         if not holds or any(digest_of(path) != digest for path, digest in files.items()):
             return None
         found = verdict["apart"], verdict["outputs"]
-        return Checked(file=str(file.resolve()), apart=found[0], outputs=found[1])
+        return Verdict(file=str(file.resolve()), apart=found[0], outputs=found[1])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def check_command(
     folder: Path, words: Sequence[str], command: Sequence[str], python: str, orders: Orders
-) -> Checked:
+) -> Verdict:
     """Run a command dry with its checks, into a folder that `orders` name, and return what they
     say. What it prints goes to a file there.
     """
@@ -80,7 +80,7 @@ def check_command(
     ending = [number for number in signals if signal.Signals(number).name in _ENDING]
     if ending or code < 0 or code == 130:
         code = code or -ending[0]
-        return Checked(why_not="the dry run was interrupted", seconds=seconds, code=code)
+        return Verdict(why_not="the dry run was interrupted", seconds=seconds, code=code)
     ranks = _ranks_of(folder)
     if ranks and has_several_nodes(words):
         # A command ends on this node a little before it does on another.
@@ -89,7 +89,7 @@ def check_command(
             time.sleep(0.1)
             ranks = _ranks_of(folder)
     if not ranks:
-        return Checked(why_not=_why_nothing(folder, code), seconds=seconds)
+        return Verdict(why_not=_why_nothing(folder, code), seconds=seconds)
     verdict = {**_joined(ranks), "command": [*hidden_in(command)], "python": python}
     verdict["multiple"] = orders.multiple
     if not verdict["why_not"] and verdict["environment"]["world_size"] != len(ranks):
@@ -99,7 +99,7 @@ def check_command(
     why_not = verdict["why_not"]
     if why_not == UNENDED:
         why_not = f"{UNENDED}; exit code {code}: {(folder / OUTPUT_FILE).as_posix()}"
-    return Checked(
+    return Verdict(
         file="" if verdict["why_not"] else str(verdict_file.resolve()),
         why_not=why_not,
         apart=verdict["apart"],

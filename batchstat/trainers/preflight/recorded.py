@@ -25,7 +25,7 @@ from batchstat.recording.recording import RUN_FILE, Recording, read_facts, read_
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.preflight.checked import (
     DRY_FOLDER,
-    Checked,
+    Verdict,
     check_command,
     checked_before,
     why_unchecked,
@@ -162,7 +162,7 @@ def _checked(
     python: Sequence[str],
     multiple: int,
     dry_run: bool,
-) -> Checked:
+) -> Verdict:
     """Return what a dry run says of cutting the batches of a command: the last one where it still
     holds, else one that is made now.
     """
@@ -171,12 +171,12 @@ def _checked(
         if earlier is not None:
             return earlier
         if why := why_unchecked(words):
-            return Checked(why_not=why)
+            return Verdict(why_not=why)
     path = folder.path / DRY_FOLDER
     # The nodes of one dry run record it together.
     run_id = folder.run_id if has_several_nodes(words) else secrets.token_hex(8)
     dry = RunFolder(path=path, run_id=run_id, is_default=True)
-    facts = Checked(why_not="a dry run computes as it is")
+    facts = Verdict(why_not="a dry run computes as it is")
     orders = begin_run(dry, command, True, None, False, python, facts, multiple)
     return check_command(path, words, command, "".join(python), orders)
 
@@ -188,7 +188,7 @@ def begin_run(
     steps: int | None,
     no_weights: bool,
     python: Sequence[str] = (),
-    checked: Checked | None = None,
+    checked: Verdict | None = None,
     multiple: int = 0,
 ) -> Orders:
     """Prepare the folder of a run with its facts, and return the orders for its processes. What was
