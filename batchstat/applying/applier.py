@@ -1,4 +1,4 @@
-"""Cuts the batches of a command as a dry run has checked it, or makes these checks."""
+"""Cuts and regroups the batches of a command as its dry run has checked it."""
 
 from __future__ import annotations
 
@@ -10,159 +10,95 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from .checks import Found, LoopCheck, check_trainer, checked_of, why_left_alone
-from .cutting import UnknownError, arrays_by_place, from_json, replaced, to_json
-from .learning import Learner
-from .loaders import KEY, draws_for_samples, is_installed, patch_loaders
-from .outputs import Checked
+from .cutting import from_json
+from .loaders import BEFORE, KEY, TODAY, is_installed, patch_loaders
 from .pace import PacedCut
-from .step_state import all_agree, dropouts_of
+from .regrouping import Regrouper, StepNumbers
 
-RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
-UNENDED = "the command ended within the checks, which take some ten steps of one epoch"
 _VERSIONS = ("torch", "transformers", "accelerate", "lightning", "trl")
 
 
 class Applier:
-    """What cuts batches in this process; in a dry run, what learns and checks how."""
+    """What applies a verdict in this process."""
 
-    def __init__(self, folder: str, multiple: int, verdict_file: str, ranks: Any) -> None:
-        """Write into a folder, in a dry run; else read its verdict. `ranks` is that of the log."""
-        self._ranks = ranks
-        self.is_checking = False  # whether the loop computes for the checks
-        self.check: LoopCheck | None = None  # of a loop, once it began
-        self._folder, self._multiple = folder, multiple
-        self._learners: dict[str, Learner] = {}
-        self._last_key = ""  # of the loader that was iterated last
-        self._draws = False  # whether it draws samples by torch's own random numbers
+    is_checking, check = False, None  # as a dry run has them
+
+    def __init__(self, verdict_file: str, ranks: Any) -> None:
+        """Read a verdict. `ranks` is that of the log."""
+        self._ranks, self._file = ranks, verdict_file
         self._verdict: dict[str, Any] | None = None
-        self._verdict_file = verdict_file
         self._paced: PacedCut | None = None  # once a loader that is cut was iterated
-        self._rank: dict[str, Any] = {"key": "", "cut": None}  # of its verdict
-        if verdict_file:
-            try:
-                with open(verdict_file, encoding="utf-8") as stream:
-                    self._verdict = json.load(stream)
-            except (OSError, ValueError) as error:
-                self._say("its verdict cannot be read: %s" % error)
+        self._regrouper: Regrouper | None = None  # once one that is regrouped was
+        self._n_in_step: Any = None
+        try:
+            with open(verdict_file, encoding="utf-8") as stream:
+                self._verdict = json.load(stream)
+        except (OSError, ValueError) as error:
+            self._say("its verdict cannot be read: %s" % error)
 
-    def patch(self, torch: Any, patches: Any) -> None:
-        """Patch the loaders of torch."""
-        patch_loaders(torch, patches, self._begin, self._note_tokens)
+    def patch(self, torch: Any, patches: Any, n_in_step: Any) -> None:
+        """Patch the loaders of torch. `n_in_step` returns the batches since the last step."""
+        self._n_in_step = n_in_step
+        patch_loaders(torch, patches, self._begin, self._begin_epoch, self._follow)
 
     def _say(self, why: str) -> None:
-        print("batchstat: nothing is cut: %s" % why, file=sys.stderr)
+        print("batchstat: nothing is applied: %s" % why, file=sys.stderr)
 
     def _begin(self, iterator: Any) -> None:
         """Let an iterator collate batches that are cut, if its loader is the one of the verdict."""
-        self._last_key = iterator.__dict__[KEY]
-        self._draws = draws_for_samples(iterator)
-        if self._verdict is None or self._verdict["key"] != self._last_key:
+        verdict = self._verdict
+        if verdict is None or verdict["key"] != iterator.__dict__[KEY]:
             return
-        if why := _why_another(self._verdict["environment"], self._ranks()[1]):
+        if why := _why_another(verdict["environment"], self._ranks()[1]):
             self._verdict = None
             self._say(why + ": the next run checks it again")
             with contextlib.suppress(OSError):  # another rank may have removed it
-                os.remove(self._verdict_file)
+                os.remove(self._file)
+        elif verdict["cut"] is not None:
+            if self._paced is None:
+                self._paced = PacedCut()
+                self._paced.shared.set(from_json(verdict["cut"]))
+            self._paced.begin(iterator)
+
+    def _begin_epoch(self, iterator: Any) -> None:
+        """Let an iterator ask for samples that are regrouped, if its loader is that one."""
+        import torch
+
+        verdict = self._verdict
+        if verdict is None or verdict["key"] != iterator.__dict__[KEY]:
             return
-        if self._paced is None:
-            self._paced = PacedCut()
-            self._paced.shared.set(from_json(self._verdict["cut"]))
-        self._paced.begin(iterator)
+        # An evaluation on the same loader may be of one rank alone, and ranks have to agree.
+        if verdict["regroup"] is not None and torch.is_grad_enabled():
+            if self._regrouper is None:
+                folder = os.path.dirname(self._file)
+                self._regrouper = Regrouper.of_verdict(verdict["regroup"], folder, self._ranks)
+            self._regrouper.begin(iterator, self._n_in_step())
 
-    def _note_tokens(self, before: int, after: int) -> None:
-        assert self._paced is not None, "no other batches have tokens"
-        self._paced.note_tokens(before, after)
+    def _follow(self, iterator: Any, data: Any, before: int, after: int) -> None:
+        """Note a batch, which may have been cut."""
+        if after < before:
+            iterator.__dict__[BEFORE] = before
+        today = 0
+        if isinstance(iterator._sampler_iter, StepNumbers) and self._regrouper is not None:
+            today = self._regrouper.note_batch(iterator._sampler_iter, data)
+            if today:
+                iterator.__dict__[TODAY] = today
+        if self._paced is not None:
+            self._paced.note_tokens(today or before, after)
 
-    def note_step(self) -> None:
-        """Note that a step has ended."""
+    def note_step(self, n_batches: int) -> None:
+        """Note that a step has ended, with so many batches."""
         why_off = "" if self._paced is None else self._paced.note_step()
         if why_off:
             print("batchstat: nothing more is cut: %s" % why_off, file=sys.stderr)
-
-    # --- in a dry run ----------------------------------------------------------------------------
-    def note(self, iterator: Any, data: Any, parts: Any, pad_token_id: Any, extra: Any) -> bool:
-        """Look at a batch of an iterator, None for the last one; as `Learner.note` does."""
-        key = self._last_key if iterator is None else iterator.__dict__.get(KEY, "")
-        if iterator is None:  # accelerate's loader has moved what its collator made to the device
-            arrays = arrays_by_place(data, anywhere=True)
-            data = replaced(data, {place: array.cpu() for place, array in arrays})
-        learner = self._learners.get(key)
-        if learner is None:
-            learner = self._learners[key] = Learner(pad_token_id)
-        return learner.note(data, parts, extra)
-
-    def begin_loop(self, model: Any, optimizers: Any, given_of: Any, stop: Any) -> bool:
-        """Begin to check a loop, which then computes what `check.next_batch` gives it; return
-        whether there is anything to check. `given_of` is that of `checked_of`.
-        """
-        batches = self._ready(model, given_of)
-        if not batches:
-            return False
-
-        def end(found: Found) -> None:
-            self.write(**found._asdict())
-            stop("its checks have ended")
-
-        self.check = LoopCheck(model, optimizers, batches, end)
-        self.is_checking = True
-        return True
-
-    def check_trainer(self, model: Any, given_of: Any) -> None:
-        """Check a Trainer, by what was kept with its batches: what computes one."""
-        batches = self._ready(model, given_of)
-        if batches:
-            self.is_checking = True
-            (learner,) = self._learners.values()
-            assert learner.widest is not None
-            self.write(**check_trainer(model, batches, learner.widest.extra)._asdict())
-
-    def _ready(self, model: Any, given_of: Any) -> list[Checked]:
-        """Return the batches to check on this rank; none where a rank has nothing, as the verdict
-        of this one then says.
-        """
-        on_device = any(each.device.type != "cpu" for each in model.parameters())
-        batches: list[Checked] = []
-        why = "batches of several loaders were read, and which of them trains is not known"
-        if not self._learners:
-            why = "its loader had no batch left to look at behind the first steps"
-        try:
-            why_left = why_left_alone(model, bool(self._multiple))
-            if "" in self._learners:
-                why_left = "its loader iterates by itself, as StatefulDataLoader of torchdata does"
-            # Narrower batches draw fewer numbers for it. A configuration's may be of no module.
-            owners = [owner for owner, _, _ in dropouts_of(model.modules())]
-            if self._draws and not on_device and any(hasattr(each, "training") for each in owners):
-                why_left = "its loader and dropout share random numbers: give it a generator"
-            if why_left:
-                why = why_left
-            elif len(self._learners) == 1:
-                ((self._rank["key"], learner),) = self._learners.items()
-                cut = learner.cut(self._multiple, on_device)
-                self._rank["cut"] = to_json(cut)
-                batches = [checked_of(each, cut, given_of) for each in learner.checked]
-                why = UNENDED
-        except UnknownError as error:
-            why = str(error)
-        self.write(why_not=why)
-        if all_agree(bool(batches)):
-            return batches
-        if batches:
-            self.write(why_not="another rank has nothing to cut")
-        return []
-
-    def write(self, **found: Any) -> None:
-        """Write what was found, such as `why_not`, for the verdict."""
-        environment = _environment(self._ranks()[1])
-        content = {**self._rank, "apart": 0.0, "outputs": 0, "environment": environment, **found}
-        path = os.path.join(self._folder, RANK_FILE % self._ranks()[0])
-        with open(path + ".new", "w", encoding="utf-8") as stream:
-            json.dump(content, stream)
-        os.replace(path + ".new", path)
+        if self._regrouper is not None:
+            self._regrouper.note_step(n_batches)
 
 
-def _environment(world_size: int) -> dict[str, Any]:
-    # With the digests of the files that the command imported, outside of installed packages.
+def environment_of(world_size: int) -> dict[str, Any]:
+    """Return what a verdict holds for: versions, ranks, and digests of the files that the command
+    has imported, outside of installed packages.
+    """
     files = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
     # Modules of torch name files that there are not.
     own = {f for f in files if isinstance(f, str) and os.path.isfile(f) and not is_installed(f)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,9 +20,9 @@ from .step_state import (
     without_dropout,
 )
 
-_N_STAGES = 3  # of a batch: as it came, again, and cut
 _MOST_BATCHES = 200  # that a loop may take for one step of equal batches
 _MOST_NOISE = 0.1
+_SMALLEST = 1e-300  # instead of 0, to divide by
 _FACTOR = 10  # how much more than two computations of the same a cut one may differ
 _PIPELINES = {"PipelineEngine", "PipelineModule", "PipelineStage", "DistributedModel"}
 _PARALLEL = {"tp": "tensor parallel", "cp": "context parallel", "sp": "sequence parallel"}
@@ -33,6 +34,7 @@ class Found(NamedTuple):
     why_not: str  # what differs; empty if nothing does
     apart: float
     outputs: int  # forwards whose outputs were compared
+    ways: Sequence[tuple[str, float]]  # (what differs, by how much) where the step is regrouped
 
 
 def checked_of(full: Any, cut: Cut, given_of: Callable[[Any], tuple[list[int], Any]]) -> Checked:
@@ -47,38 +49,73 @@ def checked_of(full: Any, cut: Cut, given_of: Callable[[Any], tuple[list[int], A
     return Checked(full, narrow, known, real.reshape(real.shape[0], -1), (sign, narrow_sign))
 
 
-class _Step:
-    """One step, computed in three stages. Its results are (loss, gradients)."""
+class Stage(NamedTuple):
+    """Batches of which a step is computed."""
 
-    def __init__(self) -> None:
-        self.results: list[tuple[float, list[Any]]] = []
+    batches: Sequence[Any]
+    signs: Sequence[Any]  # what tells that a forward computes each of them
+    expected: Checked | None = None  # the batch whose outputs are compared
 
-    def compared(self, kind: str) -> tuple[str, float]:
-        """Return (what differs, by how much). `kind` names the numbers that it was computed in."""
-        import torch
 
-        losses = [[torch.tensor([loss], dtype=torch.float64)] for loss, _ in self.results]
-        gradients = [each for _, each in self.results]
-        if not gradients[0]:
+class CheckedStep:
+    """One step, computed as its batches come, again, and in other ways."""
+
+    def __init__(self, today: Stage, others: Sequence[Stage]) -> None:
+        self.stages = [today, today, *others]
+        self._first: tuple[float, list[Any]] | None = None
+        self._apart: list[tuple[float, float]] = []  # of the loss and gradients of later stages
+
+    @classmethod
+    def cut(cls, batch: Checked) -> CheckedStep:
+        """Return a step of one batch, which then comes cut."""
+        full = Stage([batch.full], batch.signs[:1], batch)
+        return cls(full, [Stage([batch.cut], batch.signs[1:])])
+
+    @property
+    def n_added(self) -> int:
+        """How many stages were computed."""
+        return (self._first is not None) + len(self._apart)
+
+    def add(self, loss: float, gradients: list[Any]) -> None:
+        """Add what the next stage came to."""
+        if self._first is None:
+            self._first = loss, gradients
+        else:
+            apart = abs(loss - self._first[0]) / max(abs(self._first[0]), _SMALLEST)
+            self._apart.append((apart, distance(self._first[1], gradients)))
+
+    def compared(self, number: int, kind: str, with_loss: bool) -> tuple[str, float]:
+        """Return (what differs in another way, by its number; by how much). `kind` names the kind
+        of floats. A loss is compared `with_loss`: of a regrouped step, a rank has other samples.
+        """
+        assert self._first is not None
+        if not self._first[1]:
             return "no gradient was there when its optimizer stepped", 0.0
-        noise = max(distance(losses[0], losses[1]), distance(gradients[0], gradients[1]))
+        noise, apart = max(self._apart[0]), self._apart[1 + number]
         if noise > _MOST_NOISE:
             return "two computations of one step differ by %.0f%%" % (100 * noise), noise
         most = max(_FACTOR * noise, LEAST[kind])
-        for what, each in (("loss", losses), ("gradients", gradients)):
-            apart = distance(each[0], each[2])
-            if apart > most:
-                why = "padding changes its %s, by %.2g of it: it may carry loss, or count in a mean"
-                return why % (what, apart), apart
-        return "", max(distance(each[0], each[2]) for each in (losses, gradients))
+        for what, each in (("loss", apart[0] if with_loss else 0.0), ("gradients", apart[1])):
+            if each > most:
+                return "its %s, by %.2g of it" % (what, each), each
+        return "", max(apart) if with_loss else apart[1]
 
 
 class Checks:
-    """What a dry run checks: steps, and the outputs of their forwards."""
+    """What a dry run checks: steps, and the outputs of their forwards. The last step is one whose
+    samples are `regrouped`, if there are ways to do that.
+    """
 
-    def __init__(self, model: Any, parameters: Sequence[Any], batches: Sequence[Checked]) -> None:
-        self.batches, self._parameters = batches, parameters
-        self._steps = [_Step() for _ in batches]
+    def __init__(
+        self,
+        model: Any,
+        parameters: Sequence[Any],
+        cut: Sequence[Checked],
+        regrouped: CheckedStep | None,
+    ) -> None:
+        self._cut = [CheckedStep.cut(each) for each in cut]
+        self._regrouped, self._parameters = regrouped, parameters
+        self._steps = [*self._cut, *([] if regrouped is None else [regrouped])]
         self._precision, self._state = Precision(model), RandomState(model)
         self._outputs = Outputs(model)
         self._dropout = without_dropout(all_modules())
@@ -86,26 +123,25 @@ class Checks:
 
     @property
     def is_done(self) -> bool:
-        """Whether all stages of all batches were computed."""
-        return all(len(step.results) == _N_STAGES for step in self._steps)
+        """Whether all stages of all steps were computed."""
+        return all(step.n_added == len(step.stages) for step in self._steps)
 
     @property
-    def now(self) -> tuple[int, bool]:
-        """(the number of the batch that is to be computed, whether cut)."""
-        number = next(n for n, step in enumerate(self._steps) if len(step.results) < _N_STAGES)
-        return number, len(self._steps[number].results) == _N_STAGES - 1
+    def stage(self) -> Stage:
+        """What is to be computed."""
+        step = next(each for each in self._steps if each.n_added < len(each.stages))
+        return step.stages[step.n_added]
 
-    def next_batch(self) -> Any:
-        """Return the batch that is to be computed: a copy, since a loop may change it."""
-        number, is_cut = self.now
-        batch = self.batches[number]
-        self._outputs.expected = None if is_cut else batch
-        return copy.deepcopy(batch.cut if is_cut else batch.full)
+    def batch(self, number: int) -> Any:
+        """Return a batch of the stage, which come in turn: a copy, since a loop may change it."""
+        stage = self.stage
+        self._outputs.expected = stage.expected
+        return copy.deepcopy(stage.batches[number % len(stage.batches)])
 
     def add(self, loss: float) -> None:
         """Add a loss and the gradients that are there, and put the random numbers back."""
-        number, _ = self.now
-        self._steps[number].results.append((loss, gradients_of(self._parameters)))
+        step = next(each for each in self._steps if each.n_added < len(each.stages))
+        step.add(loss, gradients_of(self._parameters))
         self.restore()
 
     def restore(self) -> None:
@@ -116,47 +152,49 @@ class Checks:
         """Return what was found."""
         self._precision.remove()
         self._outputs.remove()
-        compared = [each.compared(self._precision.kind) for each in self._steps]
+        kind = self._precision.kind
+        compared = [each.compared(0, kind, with_loss=True) for each in self._cut]
         why_not = next((why for why, _ in compared if why), "")
+        if why_not.startswith("its "):
+            why_not = "padding changes %s: it may carry loss, or count in a mean" % why_not
         apart = self._outputs.apart
-        if not why_not and apart > LEAST[self._precision.kind]:
+        if not why_not and apart > LEAST[kind]:
             why_not = "padding changes its outputs: cut, they differ by %.2g" % apart
-        return Found(why_not, max(apart, *(each for _, each in compared)), self._outputs.n_compared)
+        step = self._regrouped
+        n_ways = 0 if step is None else len(step.stages) - 2
+        ways = [step.compared(n, kind, with_loss=False) for n in range(n_ways)] if step else []
+        apart = max([apart, *(each for _, each in compared)])
+        return Found(why_not, apart, self._outputs.n_compared, ways)
 
 
 class LoopCheck:
-    """Gives a loop the same batch again and again, until it has made a step of it in each stage.
+    """Gives a loop the batches of a stage again and again, until it has made a step of them, for
+    each stage.
 
     A loop, or what prepares its loader, may have read a batch ahead: a step that has another batch
     does not count. Optimizers are held back.
     """
 
     def __init__(
-        self,
-        model: Any,
-        optimizers: Sequence[Any],
-        batches: Sequence[Checked],
-        end: Callable[[Found], None],
+        self, checks: Checks, optimizers: Sequence[Any], end: Callable[[Found], None]
     ) -> None:
-        groups = [group for each in optimizers for group in each.param_groups]
-        self._checks = Checks(model, [p for group in groups for p in group["params"]], batches)
-        self._end, self._given = end, 0  # how many batches were given for a stage
-        self._is_pure, self._n_batches, self._loss = True, 0, 0.0  # of the step until now
+        self._checks, self._end = checks, end
+        self._n_given = 0  # batches that were given for a stage
+        self._signs: list[Any] = []  # of the batches of the step until now
+        self._loss = 0.0
         for optimizer in optimizers:
             optimizer.step = self._held
 
     def next_batch(self) -> Any:
         """Return the next batch for the loop."""
-        self._given += 1
-        if self._given > _MOST_BATCHES:
-            self._end(Found("its loop makes no step of equal batches", 0.0, 0))
-        return self._checks.next_batch()
+        self._n_given += 1
+        if self._n_given > _MOST_BATCHES:
+            self._end(Found("its loop makes no step of the batches that it is given", 0.0, 0, []))
+        return self._checks.batch(self._n_given - 1)
 
     def note_batch(self, sign: Any) -> None:
         """Note what tells the batch of a backward from others."""
-        number, is_cut = self._checks.now
-        self._n_batches += 1
-        self._is_pure &= sign == self._checks.batches[number].signs[is_cut]
+        self._signs.append(sign)
 
     def note_loss(self, loss: Any) -> None:
         """Note what a backward begins with."""
@@ -166,11 +204,13 @@ class LoopCheck:
     def _held(self, closure: Any = None) -> Any:
         """Stand in for the `step` of an optimizer."""
         value = None if closure is None else closure()
-        if self._n_batches:  # else a second optimizer in the same step
-            if self._is_pure:
+        if self._signs:  # else a second optimizer in the same step
+            signs = self._checks.stage.signs
+            n_times, rest = divmod(len(self._signs), len(signs))
+            if not rest and Counter(self._signs) == Counter([*signs] * n_times):
                 self._checks.add(self._loss)
-                self._given = 0
-            self._is_pure, self._n_batches, self._loss = True, 0, 0.0
+                self._n_given = 0
+            self._signs, self._loss = [], 0.0
             if self._checks.is_done:
                 self._end(self._checks.finish())
             self._checks.restore()
@@ -199,10 +239,10 @@ def why_left_alone(model: Any, may_be_compiled: bool) -> str:
     return ""
 
 
-def check_trainer(model: Any, batches: Sequence[Checked], compute: Callable[[Any], float]) -> Found:
-    """Check batches by what a Trainer computes of one: a forward and a backward."""
-    checks = Checks(model, list(model.parameters()), batches)
+def check_trainer(checks: Checks, model: Any, compute: Callable[[Sequence[Any]], float]) -> Found:
+    """Check steps by what a Trainer computes of their batches: forwards and backwards."""
     while not checks.is_done:
         model.zero_grad(set_to_none=True)
-        checks.add(compute(checks.next_batch()))
+        n_batches = len(checks.stage.batches)
+        checks.add(compute([checks.batch(number) for number in range(n_batches)]))
     return checks.finish()

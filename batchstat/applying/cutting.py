@@ -36,7 +36,7 @@ class Width:
                 raise UnknownError("an array that tells padding is missing")
             array = arrays[place]
             width = int(array.shape[-1])
-            last = max(last, last_column(array, value) + 1)
+            last = max(last, *row_lengths(array, value))
         kept = -(-max(last, self.floor, 1) // multiple) * multiple
         return width, min(kept, width)
 
@@ -87,11 +87,13 @@ def named(place: tuple[Any, ...]) -> str:
     return ".".join(map(str, place)) or "the batch"
 
 
-def last_column(array: Any, value: float) -> int:
-    """Return the number of the last column in which a row has another value; -1 without any."""
-    is_other = (array != value).reshape(-1, array.shape[-1]).any(0)
-    places = is_other.nonzero()
-    return int(places[-1]) if len(places) else -1
+def row_lengths(array: Any, value: float) -> list[int]:
+    """Return up to which column each row of an array has another value than this one."""
+    import torch
+
+    is_other = (array != value).reshape(array.shape[0], -1)
+    lengths: list[int] = (is_other * torch.arange(1, is_other.shape[1] + 1)).amax(1).tolist()
+    return lengths
 
 
 def narrowed(array: Any, axes: tuple[int, ...], kept: int) -> Any:

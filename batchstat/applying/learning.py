@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .cutting import Cut, UnknownError, Width, arrays_by_place, last_column, named, tail_value
+from .cutting import Cut, UnknownError, Width, arrays_by_place, named, row_lengths, tail_value
+from .sample_lengths import SampleLengths
 
 _MOST_BATCHES = 1000  # that are looked at
 _MOST_VALUES = 4  # of padding at the end of one array: more are no padding
@@ -40,16 +41,18 @@ class _Set:
         # For each array, what stood at its end; None among them for what is no padding.
         self.values: dict[Any, set[Any]] = {}
         self.columns = 0  # of the longest rows of all batches
+        self.widths: set[int] = set()  # of all batches
 
     def note(self, arrays: Mapping[Any, Any], width: int, longest: int, padding: Any) -> None:
         """Look at a batch, of which this set has these columns, and as many in its longest row."""
         self.columns += longest
+        self.widths.add(width)
         ends = {
             (place, value): None
             for place, array in arrays.items()
             if _is_rows(array) and array.shape[-1] == width
             for value in padding
-            if last_column(array, value) + 1 == longest
+            if max(row_lengths(array, value), default=0) == longest
         }
         self.ends = ends if self.ends is None else {k: None for k in self.ends if k in ends}
         if not self.ends:
@@ -94,24 +97,49 @@ class Learner:
         self.widest: Candidate | None = None
         self._padding = (*_PADDING, *([] if pad_token_id is None else [pad_token_id]))
         self._sets: list[_Set] = []
-        self._widths: set[int] = set()
         self._guessed: int | None = None  # the token that pads, where nothing tells padding
         self._n_batches = 0
+        self.lengths = SampleLengths()
 
-    def note(self, data: Any, parts: Sequence[Any], extra: Any = None) -> bool:
+    def note(self, data: Any, parts: Sequence[Any], extra: Any = None, numbers: Any = None) -> bool:
         """Look at a batch: what the loader handed out, and what was read of it, a part for each set
-        of token ids. `extra` is kept with a batch that the checks may compute. Return whether more
-        batches are looked at.
+        of token ids. `extra` is kept with a batch that the checks may compute; `numbers` are those
+        of its samples, None where they are not known. Return whether more batches are looked at.
         """
         self._n_batches += 1
-        if self.why_not or self._n_batches > _MOST_BATCHES:
-            return False
+        looks = not self.why_not and self._n_batches <= _MOST_BATCHES
         try:
-            _check_readable(data, parts)
-            self._look(data, parts, extra)
+            if looks:
+                _check_readable(data, parts)
+                self._look(data, parts, extra)
         except UnknownError as error:
             self.why_not = str(error)
-        return not self.why_not
+        self.note_lengths(numbers, data)
+        return looks and not self.why_not
+
+    def note_lengths(self, numbers: Any, data: Any) -> None:
+        """Note how long the samples of a batch are."""
+        if not self.why_not:
+            self.lengths.note(
+                numbers, dict(arrays_by_place(data)), [each.ends for each in self._sets]
+            )
+
+    @property
+    def fixed_widths(self) -> list[int]:
+        """For each set of token ids, the width of all rows; 0 where it varies."""
+        return [min(each.widths) if len(each.widths) == 1 else 0 for each in self._sets]
+
+    def multiple(self, asked: int, on_device: bool) -> int:
+        """Return the multiple to which widths are rounded up: what the user asks for, or with 0 the
+        one that shows.
+        """
+        widths = set().union(*(each.widths for each in self._sets))
+        shown = functools.reduce(math.gcd, widths, 0)
+        if len(widths) < _FEWEST_WIDTHS or shown > _MOST_MULTIPLE:
+            shown = 1
+        if on_device:
+            shown *= DEVICE_MULTIPLE // math.gcd(shown, DEVICE_MULTIPLE)
+        return asked or shown
 
     def _look(self, data: Any, parts: Sequence[Any], extra: Any) -> None:
         arrays = dict(arrays_by_place(data))
@@ -128,7 +156,6 @@ class Learner:
         shapes = [(width, _with_end(arrays, width, longest)) for width, longest in shapes]
         for one, (width, longest) in zip(self._sets, shapes):
             one.note(arrays, width, longest, self._padding)
-        self._widths.update(width for width, _ in shapes)
         tokens = sum(longest for _, longest in shapes)
         if any(longest < width for width, longest in shapes):
             if self.narrowest is None or tokens < self.narrowest.tokens:
@@ -149,12 +176,7 @@ class Learner:
             raise UnknownError(self.why_not)
         if self.narrowest is None:
             raise UnknownError("no column of its batches is padding in every row")
-        shown = functools.reduce(math.gcd, self._widths)
-        if len(self._widths) < _FEWEST_WIDTHS or shown > _MOST_MULTIPLE:
-            shown = 1
-        if on_device:
-            shown *= DEVICE_MULTIPLE // math.gcd(shown, DEVICE_MULTIPLE)
-        multiple = multiple or shown
+        multiple = self.multiple(multiple, on_device)
         cut = Cut(_widths_of(self._sets), multiple)
         # No batch is cut below the width that the checks compute.
         arrays = dict(arrays_by_place(self.narrowest.data))

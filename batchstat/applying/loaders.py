@@ -9,9 +9,10 @@ from typing import Any
 
 from .cutting import Cut, UnknownError, from_json, to_json
 
-KEY, BEFORE = "_batchstat_key", "_batchstat_before"
-"""Attributes of an iterator of a loader: what tells its loader from others; and the tokens that the
-batch had which it yields, if it was cut.
+KEY, BEFORE, TODAY = "_batchstat_key", "_batchstat_before", "_batchstat_today"
+"""Attributes of an iterator of a loader: what tells its loader from others; the tokens that the
+batch had which it yields, if it was cut; and those of the one in whose place it comes, if its step
+was regrouped.
 """
 _OF_NO_USER = ("torch", "batchstat_recorder", "batchstat_applying")
 _MOST_BYTES = 65_536  # of a cut, as JSON
@@ -84,9 +85,10 @@ class CuttingCollate:
             return CutBatch(data, 0, 0)
 
 
-def patch_loaders(torch: Any, patches: Any, begin: Any, note: Any) -> None:
-    """Give each iterator of a loader its `KEY`, and call `begin(iterator)` before its
-    workers start, and `note(before, after)` of the tokens of each batch that they may have cut.
+def patch_loaders(torch: Any, patches: Any, begin: Any, begin_epoch: Any, follow: Any) -> None:
+    """Give each iterator of a loader its `KEY`. Call `begin(iterator)` before its workers start,
+    `begin_epoch(iterator)` before samples are drawn, and `follow(iterator, data, before, after)` of
+    each batch, with its tokens where it may have been cut.
     """
     from torch.utils.data import dataloader
 
@@ -94,25 +96,34 @@ def patch_loaders(torch: Any, patches: Any, begin: Any, note: Any) -> None:
         original(self, *args, **kwargs)
         self.__dict__.setdefault(KEY, _maker())
 
-    def init_iterator(original: Any, self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, loader, *args, **kwargs)
+    def safely(function: Any, iterator: Any, *args: Any) -> None:
         try:
-            self.__dict__[KEY] = key_of(loader)
-            begin(self)
+            function(iterator, *args)
         except Exception as error:  # the command must go on as it would without
             print("batchstat: a loader is left as it is: %r" % error, file=sys.stderr)
 
+    def init_iterator(original: Any, self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, loader, *args, **kwargs)
+        self.__dict__[KEY] = key_of(loader)
+        safely(begin, self)
+        if not self._num_workers:  # one with workers goes on to `_reset`
+            safely(begin_epoch, self)
+
+    def reset(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        safely(begin_epoch, self)
+
     def following(original: Any, self: Any) -> Any:
         batch = original(self)
+        data, before, after = batch, 0, 0
         if type(batch) is CutBatch:
-            if batch.after < batch.before:
-                self.__dict__[BEFORE] = batch.before
-            note(batch.before, batch.after)
-            return batch.data
-        return batch
+            data, before, after = batch.data, batch.before, batch.after
+        safely(follow, self, data, before, after)
+        return data
 
     patches.wrap(torch.utils.data.DataLoader, "__init__", init)
     patches.wrap(dataloader._BaseDataLoaderIter, "__init__", init_iterator)
+    patches.wrap(dataloader._BaseDataLoaderIter, "_reset", reset)
     patches.wrap(dataloader._BaseDataLoaderIter, "__next__", following)
 
 

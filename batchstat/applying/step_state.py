@@ -17,14 +17,27 @@ LEAST = {"float64": 1e-10, "float32": 1e-5, "tf32": 4e-3, "float16": 4e-3, "bflo
 class RandomState:
     """The random numbers to come, of torch, NumPy and Python, and the buffers of a model."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any = None) -> None:
         import torch
 
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
         self._torch, self._python = torch.get_rng_state(), random.getstate()
         numpy = sys.modules.get("numpy")
         self._numpy = None if numpy is None else numpy.random.get_state()
-        self._buffers = [(each, each.detach().clone()) for each in model.buffers()]
+        buffers = () if model is None else model.buffers()
+        self._buffers = [(each, each.detach().clone()) for each in buffers]
+
+    def has_moved(self) -> bool:
+        """Return whether random numbers of the processor were drawn since."""
+        import torch
+
+        now = torch.get_rng_state(), random.getstate()
+        if not torch.equal(self._torch, now[0]) or self._python != now[1]:
+            return True
+        if self._numpy is None:
+            return False
+        _, keys, *rest = sys.modules["numpy"].random.get_state()
+        return bool((keys != self._numpy[1]).any()) or rest != [*self._numpy[2:]]
 
     def restore(self) -> None:
         """Put all of it back."""
@@ -140,12 +153,18 @@ def distance(values: Sequence[Any], others: Sequence[Any]) -> float:
 
 def all_agree(holds: bool) -> bool:
     """Return whether something holds on all ranks, which all of them ask."""
+    return not largest_of_ranks([not holds])[0]
+
+
+def largest_of_ranks(numbers: Any) -> Any:
+    """Return whole numbers, each the largest that any rank has: all of them ask with as many."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
-        return holds
+        return numbers
     import torch
 
     device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    held = torch.tensor([int(holds)], device=device)
-    distributed.all_reduce(held, op=distributed.ReduceOp.MIN)
-    return bool(held.item())
+    largest = torch.as_tensor(numbers).to(torch.int32).to(device)
+    distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
+    largest = largest.cpu()
+    return largest.tolist() if isinstance(numbers, list) else largest.numpy()

@@ -72,6 +72,7 @@ _LINES: dict[str, dict[str, Any]] = {
         "device": (..., str),
         "epoch_batches": (..., None, 0),
         "before": (..., 1),
+        "today": (..., 1),
         "unused": (..., [0, 0]),
         "stream": (..., bool),
     },
@@ -93,7 +94,13 @@ _LINES: dict[str, dict[str, Any]] = {
     "ended": {"code": int},
 }
 """What `_fits` asks of a line, by its kind."""
-_APPLIED = {"why_not": str, "apart": float, "outputs": 0, "seconds": float}
+_APPLIED = {
+    "why_not": str,
+    "why_not_regrouped": (..., str),
+    "apart": float,
+    "outputs": 0,
+    "seconds": float,
+}
 _FACTS = {
     **dict.fromkeys(("id", "created"), str),
     "command": (..., [str]),

@@ -43,6 +43,7 @@ class RecordedBatch:
     numbers: Sequence[Sequence[int]] | None = None
     digests: Sequence[Sequence[str]] = ()
     before: int = 0  # its tokens before padding was cut; 0 if none was
+    today: int = 0  # tokens of the batch in whose place it came; 0 if its step was not regrouped
     is_of_one: bool = False  # whether all its forwards compute one batch of a loader
     # When its first forward began and its backward ended, in seconds since the process began to
     # write; None if it was not computed.
@@ -265,6 +266,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             numbers=line.get("numbers"),
             digests=[split_digests(joined) for joined in line.get("digests", ())],
             before=line.get("before", 0),
+            today=line.get("today", 0),
             is_of_one="one" in line,
             began=began,
             ended=ended,

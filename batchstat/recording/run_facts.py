@@ -16,13 +16,16 @@ from batchstat.records import Amount, Count, Record, told, untold
 @described("What `--apply` did to a run.")
 class Applied(Record, kw_only=True):
     why_not: str = told("Why nothing was cut; empty where batches were.")
+    why_not_regrouped: str = told("Why steps were not regrouped; empty where they were.")
+    regrouped_steps: Count = told("Steps whose samples came in other batches.")
+    steps: Count = told("All steps, of all epochs.")
     batches: Count = told("Batches that were computed, of all epochs and ranks.")
     cut_batches: Count = told("Batches of these whose padding was cut.")
     real_tokens: Count = told("Real tokens of all batches.")
     tokens_before: Count = told("Tokens of all batches as the loader made them, padding included.")
     total_tokens: Count = told("Tokens of all batches as they were computed, padding included.")
     step_seconds_before: Amount | None = told(
-        "Mean time of the first steps, which were not cut; null where it is not known."
+        "Mean time of the first steps, which were as they came; null where it is not known."
     )
     step_seconds: Amount | None = told("Mean time of later steps; null where it is not known.")
     largest_difference: Amount = told(
@@ -139,10 +142,13 @@ def _applied(recording: Recording) -> Applied | None:
     before, now = _step_seconds(recording.ranks[0])
     return Applied(
         why_not=facts["why_not"],
+        why_not_regrouped=facts.get("why_not_regrouped", ""),
+        regrouped_steps=len({batch.step for batch in batches if batch.today}),
+        steps=len({batch.step for batch in batches}),
         batches=len(batches),
         cut_batches=sum(batch.before > 0 for batch in batches),
         real_tokens=sum(real),
-        tokens_before=sum(b.before or own for b, own in zip(batches, tokens, strict=True)),
+        tokens_before=sum(b.today or b.before or t for b, t in zip(batches, tokens, strict=True)),
         total_tokens=sum(tokens),
         step_seconds_before=before,
         step_seconds=now,
@@ -153,8 +159,8 @@ def _applied(recording: Recording) -> Applied | None:
 
 
 def _step_seconds(rank: RecordedRank) -> tuple[float | None, float | None]:
-    """Return the mean times of steps without a cut batch, and of those with one; None where no step
-    is timed. The first batch of a shape takes longer: its step counts where there is no other.
+    """Return the mean times of steps as they came, and of changed ones; None where no step is
+    timed. The first batch of a shape takes longer: its step counts where there is no other.
     """
     steps: dict[int, list[RecordedBatch]] = {}
     for batch in rank.batches:
@@ -167,7 +173,7 @@ def _step_seconds(rank: RecordedRank) -> tuple[float | None, float | None]:
         shapes = {(part.rows, part.width) for batch in step for part in batch.parts}
         if number >= _SETTLED:
             where = known if shapes <= seen else new
-            where[any(batch.before for batch in step)].append(after - before)
+            where[any(batch.before or batch.today for batch in step)].append(after - before)
         seen |= shapes
     whole, cut = (known[is_cut] or new[is_cut] for is_cut in (False, True))
     return mean(whole) if whole else None, mean(cut) if cut else None

@@ -112,7 +112,13 @@ class _WatchedTraining:
 
         if not hasattr(optimizer, "register_optimizer_step_post_hook"):
             raise OptionError(f"torch {torch.__version__} is too old", "install 2.1 or later")
-        patch_loaders(torch, self._patches, self._begin_iterator, self._paced.note_tokens)
+        patch_loaders(
+            torch,
+            self._patches,
+            self._begin_iterator,
+            lambda _: None,
+            lambda _iterator, _data, before, after: self._paced.note_tokens(before, after),
+        )
         self._patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._following)
         # Last of all hooks, by which others may change what the model is given.
         before = self._module.register_forward_pre_hook(self._note_forward, with_kwargs=True)

@@ -149,10 +149,11 @@ def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None
 
     report = replace(ended.report, ignored=ignored)
     run = report.run
-    if ended.code and run is not None and run.applied is not None and run.applied.cut_batches:
+    applied = None if run is None else run.applied
+    if ended.code and run and applied and (applied.cut_batches or applied.regrouped_steps):
         plain = one_line(run.command, 300)
         say(
-            f"batchstat: the command ended with exit code {ended.code} after its padding was cut: "
+            f"batchstat: the command ended with exit code {ended.code} after its batches were changed: "
             f"run it without --apply, to see whether that is why: {plain}"
         )
     sys.stderr.write(render(screen_of(report), console()))

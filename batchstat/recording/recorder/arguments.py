@@ -264,7 +264,7 @@ def fingerprint(ids: Any) -> int:
 
 def sign_of(parts: Sequence[ReadBatch]) -> tuple[list[int], Any]:
     """Return the widths of a batch, and what tells it from others in this process."""
-    signs = [None if part.ids is None else fingerprint(part.ids) for part in parts]
+    signs = tuple(None if part.ids is None else fingerprint(part.ids) for part in parts)
     return [width for part in parts for width in part.widths], signs
 
 

@@ -83,6 +83,7 @@ class DryRun:
                 self._handing.read_whole(fetched.arrays),
                 self._handing.model.pad_token_id,
                 None,
+                fetched.numbers,
             )
             if self.why_less and looks_at_more:
                 continue
@@ -96,8 +97,10 @@ class DryRun:
             else:
                 yield fetched, parts
 
-    def begin_checks(self, applier: Any, optimizers: list[Any], stop: Any) -> bool:
-        """Let the loop compute what checks how its batches are cut; return whether it does."""
+    def begin_checks(self, applier: Any, optimizers: list[Any], stop: Any, tail: bool) -> bool:
+        """Let the loop compute what checks how its batches are cut and regrouped; return whether it
+        does. With a `tail`, the last batches of an epoch, fewer than a step's, are a step.
+        """
         last = next(reversed(list(self._computed)), None)
         iterator = last and last.iterator and last.iterator()
         model = self._handing.model and self._handing.model.module()
@@ -108,7 +111,12 @@ class DryRun:
         def given_of(data: Any) -> Any:
             return sign_of(self._handing.read(WholeNumbers(data).converted(as_array)) or [])
 
-        begins: bool = applier.begin_loop(model, optimizers, given_of, stop)
+        for each in self._computed:
+            if each.iterator and each.iterator() is not None and each.data is not None:
+                applier.note_computed(each.iterator(), each.numbers, each.data)
+        sizes = {*self._batches_of_steps.values()}
+        accumulation = sizes.pop() if len(sizes) == 1 else 0
+        begins: bool = applier.begin_loop(model, optimizers, given_of, stop, accumulation, tail)
         if begins:
             self._loaders.injected = iterator, applier.check.next_batch
         return begins

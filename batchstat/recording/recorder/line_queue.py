@@ -118,9 +118,10 @@ class LineQueue:
             iterator = fetched.iterator and fetched.iterator()
             if is_stream(getattr(iterator, "_dataset", None)):
                 line["stream"] = True
-        before = sum(each.before for each in batches)
-        if before:
-            line["before"] = before
+        for key in ("before", "today"):
+            tokens = sum(getattr(each, key) for each in batches)
+            if tokens:
+                line[key] = tokens
         self._add_parts(line, all_parts, fetched_of_parts)
 
     def _note_last(self, fetched: Fetched | None, part: ReadBatch) -> None:

@@ -15,7 +15,9 @@ from .reading import token_ids
 
 # The attribute of an iterator that holds its facts, which so go when the iterator goes.
 _FACTS = "_batchstat"
-_BEFORE = "_batchstat_before"  # where it has the tokens of its batch before that was cut, if it was
+# Where it has the tokens of its batch before that was cut, if it was; and of the one in whose place
+# that came, if its step was regrouped.
+_BEFORE, _TODAY = "_batchstat_before", "_batchstat_today"
 _RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
 _RECENT_IN_DRY_RUN = 256  # from which it learns: a loop may take the batches of a step at once
 _MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an evaluation
@@ -31,7 +33,17 @@ class Epochs(NamedTuple):
 class Fetched:
     """A batch that a loader has handed out."""
 
-    __slots__ = ("before", "data", "epoch", "ids", "iterator", "numbers", "place", "source")
+    __slots__ = (
+        "before",
+        "data",
+        "epoch",
+        "ids",
+        "iterator",
+        "numbers",
+        "place",
+        "source",
+        "today",
+    )
 
     def __init__(
         self, iterator: Any, facts: _IteratorFacts, numbers: list[int] | None, data: Any
@@ -40,7 +52,7 @@ class Fetched:
         self.iterator = iterator
         # Its sample numbers; None for a stream, which has none, and for a part of a batch.
         self.numbers = numbers
-        self.before = 0  # its tokens before padding was cut; 0 if none was
+        self.before = self.today = 0  # as `RecordedBatch` has them
         self.data = data  # what the loader yielded; None where that is not needed any more
         self.ids: Any = None  # the token ids of the batch that was computed last, else None
         # (epoch, data set, loader), a number of each. The epoch is the number of the iterator.
@@ -122,6 +134,7 @@ class Loaders:
             # A strong reference would keep the iterator, and the threads of its workers.
             fetched = Fetched(weakref.ref(iterator), facts, numbers, data)
             fetched.before = iterator.__dict__.pop(_BEFORE, 0)
+            fetched.today = iterator.__dict__.pop(_TODAY, 0)
             self._note_fetched(fetched)
 
     def _note_fetched(self, fetched: Fetched) -> None:

@@ -82,7 +82,7 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
     _patch_optimizers(torch, recorder, patches)
     _patch_scaler(torch, recorder, patches)
     if recorder.applier is not None:  # inside of what notes the batches, so that cut ones are seen
-        recorder.applier.patch(torch, patches)
+        recorder.applier.patch(torch, patches, lambda: recorder.batches_in_step)
     patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
     forwards.see_forward = lambda kind: patches.wrap(kind, "forward", forward)
     forwards.record(True)

@@ -194,7 +194,7 @@ class Recorder:
         `by` is what ended it, such as the class of the optimizer. A `skipped` step left parameters
         as they were, since a gradient was infinite; where gradients were `cleared`, there was none.
         """
-        now = self.forwards.clock.now()
+        now, n_batches = self.forwards.clock.now(), self.batches_in_step
         # Without a batch, it is the step of those that were cleared.
         number = self.steps if self.batches_in_step else self.steps - 1
         line = {"k": "step", "s": number, "by": by, **_flags(skipped=skipped, cleared=cleared)}
@@ -208,7 +208,7 @@ class Recorder:
         if cleared:
             return
         if self.applier is not None:
-            self.applier.note_step()
+            self.applier.note_step(n_batches)
         # A dry run of a loop without a Trainer has learnt enough: it reads the rest of the epoch.
         made = self._steps_made
         if self.orders.is_dry and self.trainer is None and made == _STEPS_COMPUTED_IN_DRY_RUN:
@@ -217,7 +217,8 @@ class Recorder:
             self.why_partly = self.queue.read_rest(self.applier)
             dry_run, applier = self.queue.dry_run, self.applier
             assert dry_run is not None, "the rest was read in a dry run"
-            if applier and dry_run.begin_checks(applier, self.optimizers.stepped, self.stop):
+            optimizers, tail = self.optimizers.stepped, self._is_tail_made
+            if applier and dry_run.begin_checks(applier, optimizers, self.stop, tail):
                 self.forwards.record(True)
             else:
                 self.stop("%d steps were computed" % made)

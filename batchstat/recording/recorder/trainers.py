@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -212,8 +213,12 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         if recorder.applier is not None:
             parts = model_facts.read(numbers.converted(as_array))
 
-            def compute(batch: Any) -> float:  # what the checks compute of one
-                return float(original(self, model, batch, *positional, **keywords))
+            def compute(batches: Any) -> float:  # what the checks compute of a step
+                given, taken = positional, batches
+                if positional and hasattr(self, "get_batch_samples"):
+                    taken, counted = _counted(self, batches)
+                    given = (counted, *positional[1:])
+                return sum(float(original(self, model, each, *given, **keywords)) for each in taken)
 
             recorder.applier.note(None, inputs, parts, model_facts.pad_token_id, compute)
         recorder.note_batch([forward])
@@ -229,9 +234,19 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     # A dry run, which trains nothing, is not to show up in Weights & Biases or MLflow.
     reporting = "transformers.integrations"
     quiet = [each for each in handler.callbacks if not type(each).__module__.startswith(reporting)]
-    reader = _epoch_reader(module, recorder, patches)
+    reader = _epoch_reader(trainer, module, recorder, patches)
     # First, to end the epoch before they do, and last, to go on after they have stopped.
     patches.replace(handler, "callbacks", lambda _: [reader, *quiet, reader])
+
+
+def _counted(trainer: Any, batches: list[Any]) -> tuple[list[Any], Any]:
+    """Return (batches of a step, their trained tokens), as a Trainer takes them from its loader."""
+    trainer.current_gradient_accumulation_steps = len(batches)
+    take, taken = trainer.get_batch_samples, (iter(batches), len(batches))
+    # The device came later than the count.
+    has_device = "device" in inspect.signature(take).parameters
+    found: tuple[list[Any], Any] = take(*taken, trainer.args.device) if has_device else take(*taken)
+    return found
 
 
 def why_too_old() -> str:
@@ -241,7 +256,7 @@ def why_too_old() -> str:
     return "" if is_known else "transformers %s is older than 4.40" % version
 
 
-def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
+def _epoch_reader(trainer: Any, module: Any, recorder: Recorder, patches: Patches) -> Any:
     """Return a callback that ends the command after an epoch, and not before."""
 
     # Beyond max_steps, some schedules of the learning rate refuse another step.
@@ -269,7 +284,10 @@ def _epoch_reader(module: Any, recorder: Recorder, patches: Patches) -> Any:
             if why := why_too_old():
                 recorder.applier.write(why_not=why)
             else:
-                recorder.applier.check_trainer(given["model"], given_of)
+                accumulation = trainer.args.gradient_accumulation_steps
+                # Since it counts the tokens of a step, it makes one of the last batches, too.
+                tail = hasattr(trainer, "get_batch_samples")
+                recorder.applier.check_trainer(given["model"], given_of, accumulation, tail)
         recorder.stop("an epoch was read, nothing was computed")
 
     events = {each.__name__: each for each in (on_train_begin, on_step_end, on_epoch_end)}

@@ -119,8 +119,14 @@ def _begin(orders: Orders) -> tuple[Recorder, Patches]:
     recorder, patches = Recorder(orders), Patches()
     recorder.log.note_process("started")
     if orders.applies:
-        applier = _import_applying().Applier
-        recorder.applier = applier(orders.folder, orders.multiple, orders.verdict, ranks)
+        _import_by_place("batchstat_algorithms", "planning", "algorithms")  # plans a step
+        _import_by_place("batchstat_applying", "applying")
+        if orders.verdict:
+            applier = importlib.import_module("batchstat_applying.applier")
+            recorder.applier = applier.Applier(orders.verdict, ranks)
+        else:
+            applier = importlib.import_module("batchstat_applying.dry_applier")
+            recorder.applier = applier.DryApplier(orders.folder, orders.multiple, ranks)
 
     def patch(name: str, module: Any) -> None:
         if name == "torch":
@@ -138,21 +144,20 @@ def _begin(orders: Orders) -> tuple[Recorder, Patches]:
     return recorder, patches
 
 
-def _import_applying() -> Any:
-    """Import what cuts batches from the folder it lies in: batchstat may not be installed. Workers
-    that a loader spawns find it by this name.
+def _import_by_place(name: str, *folder: str) -> None:
+    """Import a package of batchstat from its folder: batchstat may not be installed. Workers that a
+    loader spawns find it by this name.
     """
-    name = "batchstat_applying"
-    if name not in sys.modules:
-        folder = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "applying"))
-        spec = importlib.util.spec_from_file_location(
-            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-        )
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = package = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(package)
-    return importlib.import_module(name + ".applier")
+    if name in sys.modules:
+        return
+    place = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", *folder))
+    spec = importlib.util.spec_from_file_location(
+        name, os.path.join(place, "__init__.py"), submodule_search_locations=[place]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
 
 
 class _Watcher:

@@ -47,29 +47,38 @@ def run_source(run: RunFacts) -> Iterator[Line]:
 
 def applied_line(applied: Applied, is_dry: bool) -> Line:
     """Return the line on what `--apply` did, or in a dry run would do."""
-    if not (applied.why_not or applied.cut_batches or is_dry):
-        return Line("applied", "nothing: no batch was cut; the command's output may say why")
-    if applied.why_not:
-        return Line("applied", f"nothing: {one_line(applied.why_not, 300)}")
-    facts = ["nothing yet: the same command without --dry-run cuts its padding"]
+    cuts, regroups = not applied.why_not, not applied.why_not_regrouped
+    reasons = [] if cuts else [one_line(applied.why_not, 300)]
+    if not regroups and applied.why_not_regrouped != applied.why_not:
+        reasons.append(f"steps not regrouped: {one_line(applied.why_not_regrouped, 300)}")
+    if not cuts and not regroups:
+        return Line("applied", f"nothing: {' · '.join(reasons)}")
+    if not (applied.cut_batches or applied.regrouped_steps or is_dry):
+        return Line("applied", "nothing: no batch was changed; the command's output may say why")
+    changes = ["cuts its padding"] * cuts + ["regroups its steps"] * regroups
+    facts = [f"nothing yet: the same command without --dry-run {' and '.join(changes)}"]
     if not is_dry:
         before, now = (
             percent(1 - applied.real_tokens / tokens)
             for tokens in (applied.tokens_before, applied.total_tokens)
         )
-        batches = counted(applied.batches, "batch", "batches")
-        facts = [f"padding cut in {applied.cut_batches:,} of {batches}: {before} → {now} padding"]
+        of_batches = counted(applied.batches, "batch", "batches")
+        of_steps = counted(applied.steps, "step")
+        cut = [f"padding cut in {applied.cut_batches:,} of {of_batches}"] * cuts
+        regrouped = [f"{applied.regrouped_steps:,} of {of_steps} regrouped"] * regroups
+        facts = [f"{', '.join(cut + regrouped)}: {before} → {now} padding"]
     if applied.step_seconds and applied.step_seconds_before:
         times = applied.step_seconds, applied.step_seconds_before
         now, before = (duration(100 * seconds) for seconds in times)
-        facts.append(f"{now} per 100 steps, {before} before (first steps, which were not cut)")
-    same = f"loss and gradients of 2 steps equal to {applied.largest_difference:.0e}"
+        facts.append(f"{now} per 100 steps, {before} before (first steps, as they came)")
+    n_steps = counted(2 * cuts + regroups, "step")
+    same = f"loss and gradients of {n_steps} equal to {applied.largest_difference:.0e}"
     if applied.outputs:
         same = f"outputs of {counted(applied.outputs, 'batch', 'batches')}, {same}"
     facts.append(f"checked: {same}")
     took = applied.dry_run_seconds
     facts.append(f"dry run {duration(took)}" if took else "by the last dry run")
-    return Line("applied", " · ".join(facts))
+    return Line("applied", " · ".join([*facts, *reasons]))
 
 
 def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:

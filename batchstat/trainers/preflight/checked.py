@@ -7,11 +7,12 @@ import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchstat.applying.applier import RANK_FILE, UNENDED, digest_of
+from batchstat.applying.applier import digest_of
+from batchstat.applying.dry_applier import RANK_FILE, UNENDED
 from batchstat.errors import InputError, OptionError
 from batchstat.hidden_secrets import hidden_in
 from batchstat.recording.launch import has_several_nodes, run_command
@@ -26,11 +27,12 @@ _ENDING = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP")
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a dry run says of cutting the batches of a command."""
+    """What a dry run says of cutting and regrouping the batches of a command."""
 
-    file: str = ""  # of the verdict, by which they are cut; empty where nothing is
+    file: str = ""  # of the verdict, by which that is done; empty where nothing is
     why_not: str = ""  # why nothing is cut; empty where they are
-    apart: float = 0.0  # the largest difference of a cut result, as a share
+    why_not_regrouped: str = ""  # why steps are not regrouped; empty where they are
+    apart: float = 0.0  # the largest difference of a result of a step, as a share
     outputs: int = 0  # batches whose outputs were compared
     seconds: float = 0.0  # that the dry run took; 0 where an earlier one was taken
     code: int = 0  # how the dry run ended that a signal was to end, as by Ctrl-C; 0 for no signal
@@ -39,7 +41,8 @@ class Verdict:
     def facts(self) -> dict[str, Any]:
         """What is kept with the recording of the run."""
         numbers = {"apart": self.apart, "outputs": self.outputs, "seconds": self.seconds}
-        return {"why_not": self.why_not, **numbers}
+        reasons = {"why_not": self.why_not, "why_not_regrouped": self.why_not_regrouped}
+        return {**reasons, **numbers}
 
 
 def checked_before(
@@ -53,11 +56,10 @@ def checked_before(
         verdict = json.loads(file.read_bytes())
         same = verdict["command"] == [*hidden_in(command)] and verdict["python"] == python
         files = verdict["environment"]["files"]
-        holds = same and verdict["multiple"] == multiple and not verdict["why_not"]
+        holds = same and verdict["multiple"] == multiple and _applies(verdict)
         if not holds or any(digest_of(path) != digest for path, digest in files.items()):
             return None
-        found = verdict["apart"], verdict["outputs"]
-        return Verdict(file=str(file.resolve()), apart=found[0], outputs=found[1])
+        return _verdict_of(verdict, file, 0.0)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -92,16 +94,26 @@ def check_command(
         return Verdict(why_not=_why_nothing(folder, code), seconds=seconds)
     verdict = {**_joined(ranks), "command": [*hidden_in(command)], "python": python}
     verdict["multiple"] = orders.multiple
-    if not verdict["why_not"] and verdict["environment"]["world_size"] != len(ranks):
-        verdict["why_not"] = "not all ranks were checked"
+    if _applies(verdict) and verdict["environment"]["world_size"] != len(ranks):
+        verdict |= {"why_not": "not all ranks were checked", "cut": None, "regroup": None}
     verdict_file = folder / VERDICT_FILE
     verdict_file.write_text(json.dumps(verdict))
-    why_not = verdict["why_not"]
-    if why_not == UNENDED:
-        why_not = f"{UNENDED}; exit code {code}: {(folder / OUTPUT_FILE).as_posix()}"
+    found = _verdict_of(verdict, verdict_file, seconds)
+    if found.why_not == UNENDED:
+        where = f"exit code {code}: {(folder / OUTPUT_FILE).as_posix()}"
+        return replace(found, why_not=f"{UNENDED}; {where}")
+    return found
+
+
+def _applies(verdict: Mapping[str, Any]) -> bool:
+    return verdict["cut"] is not None or verdict["regroup"] is not None
+
+
+def _verdict_of(verdict: Mapping[str, Any], file: Path, seconds: float) -> Verdict:
     return Verdict(
-        file="" if verdict["why_not"] else str(verdict_file.resolve()),
-        why_not=why_not,
+        file=str(file.resolve()) if _applies(verdict) else "",
+        why_not=verdict["why_not"],
+        why_not_regrouped=verdict["why_not_regrouped"],
         apart=verdict["apart"],
         outputs=verdict["outputs"],
         seconds=seconds,
@@ -146,16 +158,33 @@ def why_unchecked(words: Sequence[str]) -> str:
 
 
 def _joined(ranks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the verdict of all ranks: one loader that all of them cut alike, or why none is."""
+    """Return the verdict of all ranks: how all of them change one loader, or why they do not."""
+    cut, why_not = _cut_of(ranks)
+    way, apart, why_not_regrouped = _way_of(ranks)
+    if any(each["key"] != ranks[0]["key"] for each in ranks):
+        cut = way = None
+        why_not = why_not_regrouped = "the ranks read loaders of different sizes"
+    return {
+        "key": ranks[0]["key"],
+        "environment": ranks[0]["environment"],
+        "cut": cut,
+        "why_not": why_not,
+        "regroup": None if way is None else {"way": way, "ends": ranks[0]["ends"]},
+        "why_not_regrouped": why_not_regrouped,
+        "apart": max([apart, *(each["apart"] for each in ranks)]),
+        "outputs": sum(each["outputs"] for each in ranks),
+    }
+
+
+def _cut_of(ranks: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
+    """Return the cut that all ranks make, or why none is made."""
     reasons = [each["why_not"] for each in ranks if each["why_not"]]
     cuts = [each["cut"] for each in ranks if each["cut"] is not None]
     shapes = [[(w["ends"], w["axes"]) for w in cut["widths"]] for cut in cuts]
-    if not reasons and any(each["key"] != ranks[0]["key"] for each in ranks):
-        reasons = ["the ranks read loaders of different sizes"]
     if not reasons and any(each != shapes[0] for each in shapes):
         reasons = ["the ranks read batches of different arrays"]
     if reasons:
-        return {**ranks[0], "why_not": reasons[0], "cut": None}
+        return None, reasons[0]
     cut, *others = cuts
     for other in others:
         for one, its in zip(cut["widths"], other["widths"], strict=True):
@@ -163,5 +192,22 @@ def _joined(ranks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for (_, found), (_, more) in zip(one["values"], its["values"], strict=True):
                 found += [value for value in more if value not in found]
         cut["multiple"] = max(cut["multiple"], other["multiple"])
-    apart, outputs = max(e["apart"] for e in ranks), sum(e["outputs"] for e in ranks)
-    return {**ranks[0], "apart": apart, "outputs": outputs, "cut": cut}
+    return cut, ""
+
+
+def _way_of(ranks: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any] | None, float, str]:
+    """Return (the first way to regroup that holds on all ranks, the largest difference, ""), or why
+    none does.
+    """
+    for ways in zip(*(each["ways"] for each in ranks), strict=True):
+        if not any(way["why_not"] for way in ways):
+            return ways[0]["way"], max(way["apart"] for way in ways), ""
+    reasons = [way["why_not"] for each in ranks for way in each["ways"] if way["why_not"]]
+    if reasons:
+        return (
+            None,
+            0.0,
+            f"its batches have a part in its gradient: regrouped, it changes {reasons[-1]}",
+        )
+    known = [each["why_not_regrouped"] for each in ranks if each["why_not_regrouped"]]
+    return None, 0.0, known[0] if known else ranks[0]["why_not"]

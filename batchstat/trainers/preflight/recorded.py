@@ -99,8 +99,8 @@ def run(
         no_weights: in a dry run, make models of transformers without reading their weights.
         steps: after how many optimizer steps to end the command; by default it is not.
         run_id: name of the run, the same on all of its nodes.
-        apply: cut the padding out of its batches, where a dry run before shows that the training
-            stays the same.
+        apply: cut the padding out of its batches and regroup its steps, where a dry run before
+            shows that the training stays the same.
         pad_to_multiple_of: the multiple to which cut batches are rounded up; by default the one
             that its batches show, and 64 on a device.
 
@@ -140,8 +140,8 @@ def run(
             run_id = facts["id"]
             (dry_folder / RUN_FILE).write_text(json.dumps({**facts, "applied": checked.facts}))
             return Run(folder=dry_folder, run_id=run_id, command=words, code=code)
-        if checked.why_not:
-            sys.stderr.write(f"batchstat: nothing is cut: {checked.why_not}\n")
+        if not checked.file:
+            sys.stderr.write(f"batchstat: nothing is applied: {checked.why_not}\n")
     orders = begin_run(folder, command, dry_run, steps, no_weights, python, checked, multiple)
     code = run_command(words, orders)
     result = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)

@@ -1,0 +1,208 @@
+"""Learns in a dry run how the batches of a command can be cut and regrouped, and checks it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from typing import Any
+
+from .applier import environment_of
+from .checks import Checks, Found, LoopCheck, check_trainer, checked_of, why_left_alone
+from .cutting import Cut, UnknownError, arrays_by_place, replaced, to_json
+from .learning import Learner
+from .loaders import KEY, draws_for_samples, patch_loaders
+from .outputs import Checked
+from .regroup_checks import ReadLoader, RegroupedStep, meets_in_batches, regrouped_step
+from .regrouping import LENGTHS_FILE, Way
+from .step_state import all_agree, dropouts_of
+
+RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
+UNENDED = "the command ended within the checks, which take some ten steps of one epoch"
+
+
+class DryApplier:
+    """What looks at the batches of a dry run, then computes some of them, and writes its verdict."""
+
+    def __init__(self, folder: str, multiple: int, ranks: Any) -> None:
+        """Write into a folder. `ranks` is that of the log."""
+        self.is_checking = False  # whether the loop computes for the checks
+        self.check: LoopCheck | None = None  # of a loop, once it began
+        self._folder, self._multiple, self._ranks = folder, multiple, ranks
+        self._learners: dict[str, Learner] = {}
+        self._loaders: dict[str, ReadLoader] = {}  # of the last iterator of each
+        self._last_key = ""  # of the loader that was iterated last
+        self._draws = False  # whether it draws samples by torch's own random numbers
+        self._numbers: deque[Any] = deque()  # of batches that were yielded and not noted
+        self._compute: Any = None  # of a Trainer, as its last step did
+        # What this rank says of its verdict.
+        self._rank: dict[str, Any] = {"key": "", "cut": None, "ways": [], "ends": []}
+        self._rank.update(why_uncut="", why_not_regrouped="")
+
+    def patch(self, torch: Any, patches: Any, _n_in_step: Any) -> None:
+        """Patch the loaders of torch."""
+
+        def begin(iterator: Any) -> None:
+            self._last_key = iterator.__dict__[KEY]
+            self._draws = draws_for_samples(iterator)
+
+        def begin_epoch(iterator: Any) -> None:
+            self._numbers.clear()
+            self._loaders[iterator.__dict__[KEY]] = ReadLoader(iterator, self._ranks())
+
+        def follow(iterator: Any, _data: Any, _before: int, _after: int) -> None:
+            loader = self._loaders[iterator.__dict__[KEY]]
+            self._numbers.append(loader.steps and loader.steps.handed.popleft().numbers)
+
+        patch_loaders(torch, patches, begin, begin_epoch, follow)
+
+    def note_step(self, n_batches: int) -> None:
+        """Ignore a step: nothing is applied."""
+
+    def note(
+        self,
+        iterator: Any,
+        data: Any,
+        parts: Any,
+        pad_token_id: Any,
+        compute: Any,
+        numbers: Any = None,
+    ) -> bool:
+        """Look at a batch of an iterator, None for that of a Trainer, which can `compute` a step; as
+        `Learner.note` does.
+        """
+        if iterator is None:
+            numbers = self._numbers.popleft() if self._numbers else None
+            self._compute = compute
+        key = self._last_key if iterator is None else iterator.__dict__.get(KEY, "")
+        if iterator is None:  # accelerate's loader has moved what its collator made to the device
+            arrays = arrays_by_place(data, anywhere=True)
+            data = replaced(data, {place: array.cpu() for place, array in arrays})
+        learner = self._learners.get(key)
+        if learner is None:
+            learner = self._learners[key] = Learner(pad_token_id)
+        return learner.note(data, parts, None, numbers)
+
+    def note_computed(self, iterator: Any, numbers: Any, data: Any) -> None:
+        """Note the lengths of a batch that the loop has computed before others were looked at."""
+        learner = self._learners.get(iterator.__dict__.get(KEY, ""))
+        if learner is not None:
+            learner.note_lengths(numbers, data)
+
+    def begin_loop(
+        self, model: Any, optimizers: Any, given_of: Any, stop: Any, accumulation: int, tail: bool
+    ) -> bool:
+        """Begin to check a loop, which then computes what `check.next_batch` gives it; return
+        whether there is anything to check. `given_of` is that of `checked_of`; a step has
+        `accumulation` batches, 0 where that varies, and with a `tail` the last of an epoch fewer.
+        """
+        batches, step = self._ready(model, given_of, accumulation, tail)
+        if not batches and step is None:
+            return False
+
+        def end(found: Found) -> None:
+            self._write_found(found, step)
+            stop("its checks have ended")
+
+        groups = [group for each in optimizers for group in each.param_groups]
+        parameters = [p for group in groups for p in group["params"]]
+        checks = Checks(model, parameters, batches, step and step.step)
+        self.check = LoopCheck(checks, optimizers, end)
+        self.is_checking = True
+        return True
+
+    def check_trainer(self, model: Any, given_of: Any, accumulation: int, tail: bool) -> None:
+        """Check a Trainer, by what computes a step."""
+        batches, step = self._ready(model, given_of, accumulation, tail)
+        if batches or step is not None:
+            self.is_checking = True
+            checks = Checks(model, list(model.parameters()), batches, step and step.step)
+            self._write_found(check_trainer(checks, model, self._compute), step)
+
+    def _write_found(self, found: Found, step: RegroupedStep | None) -> None:
+        if step is not None:
+            self._rank["ways"] = [
+                {"way": way._asdict(), "why_not": why, "apart": apart}
+                for way, (why, apart) in zip(step.ways, found.ways)
+            ]
+        why_not = found.why_not or self._rank["why_uncut"]
+        self.write(why_not=why_not, apart=found.apart, outputs=found.outputs)
+
+    def _ready(
+        self, model: Any, given_of: Any, accumulation: int, tail: bool
+    ) -> tuple[list[Checked], RegroupedStep | None]:
+        """Return the batches to check on this rank, and the step; nothing where a rank has nothing,
+        as the verdict of this one then says.
+        """
+        on_device = any(each.device.type != "cpu" for each in model.parameters())
+        why = "batches of several loaders were read, and which of them trains is not known"
+        if not self._learners:
+            why = "its loader had no batch left to look at behind the first steps"
+        elif len(self._learners) == 1:
+            ((self._rank["key"], learner),) = self._learners.items()
+            why = learner.why_not or why_left_alone(model, bool(self._multiple))
+        if "" in self._learners:
+            why = "its loader iterates by itself, as StatefulDataLoader of torchdata does"
+        # Narrower batches draw fewer numbers for it. A configuration's may be of no module.
+        owners = [owner for owner, _, _ in dropouts_of(model.modules())]
+        if self._draws and not on_device and any(hasattr(each, "training") for each in owners):
+            why = "its loader and dropout share random numbers: give it a generator"
+        self.write(why_not=why)
+        if not all_agree(not why):
+            self.write(why_not=why or "another rank has batches that cannot be changed")
+            return [], None
+        batches, cut = self._ready_to_cut(learner, on_device, given_of)
+        step = None
+        try:
+            multiple = learner.multiple(self._multiple, on_device)
+            way = Way(
+                False,
+                False,
+                accumulation,
+                1,
+                multiple,
+                learner.fixed_widths,
+                meets_in_batches(model),
+                tail,
+            )
+            step = regrouped_step(
+                self._loaders[self._rank["key"]],
+                learner,
+                cut,
+                way,
+                self._ranks(),
+                lambda data: given_of(data)[1],
+            )
+            self._rank["ends"] = [[list(place), value] for place, value in step.ends]
+            if not self._ranks()[0]:
+                step.lengths.tofile(os.path.join(self._folder, LENGTHS_FILE))
+        except UnknownError as error:
+            self._rank["why_not_regrouped"] = str(error)
+        self.write(why_not=UNENDED if batches or step else self._rank["why_uncut"])
+        return batches, step
+
+    def _ready_to_cut(
+        self, learner: Learner, on_device: bool, given_of: Any
+    ) -> tuple[list[Checked], Cut | None]:
+        cut: Cut | None = None
+        try:
+            cut = learner.cut(self._multiple, on_device)
+            batches = [checked_of(each, cut, given_of) for each in learner.checked]
+            why = ""
+        except UnknownError as error:
+            why = str(error)
+        if not all_agree(not why):
+            self._rank["why_uncut"] = why or "another rank has nothing to cut"
+            return [], None
+        assert cut is not None
+        self._rank.update(cut=to_json(cut), why_uncut="")
+        return batches, cut
+
+    def write(self, **found: Any) -> None:
+        """Write what was found, such as `why_not`, for the verdict."""
+        environment = environment_of(self._ranks()[1])
+        content = {**self._rank, "apart": 0.0, "outputs": 0, "environment": environment, **found}
+        path = os.path.join(self._folder, RANK_FILE % self._ranks()[0])
+        with open(path + ".new", "w", encoding="utf-8") as stream:
+            json.dump(content, stream)
+        os.replace(path + ".new", path)

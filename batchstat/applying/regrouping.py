@@ -1,0 +1,255 @@
+"""Puts the samples of each step of a running loop into other batches of that step."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .cutting import arrays_by_place, row_lengths
+from .pace import WHOLE_STEPS
+from .sample_lengths import UNKNOWN
+from .sharding import batches_of_ranks
+from .step_state import RandomState, largest_of_ranks
+
+LENGTHS_FILE = "lengths.bin"  # (n_sets, n_samples) int32, beside the verdict
+_MOST_KEPT = 256  # turns of a dry run, of which one step is checked
+
+
+class Way(NamedTuple):
+    """How the steps of a loader are regrouped."""
+
+    over_ranks: bool  # whether the batches of all ranks are; else each rank's own
+    equal_sizes: bool  # whether all batches of a step keep one size
+    accumulation: int  # batches of each rank in a step
+    tokens_per_batch: int  # of the largest batch that was seen
+    multiple: int  # to which widths are rounded up
+    widths: Sequence[int]  # for each set of token ids, the width of all rows; 0 where it varies
+    in_turns: bool  # whether ranks wait for each other in every batch
+    makes_tail: bool  # whether the last batches of an epoch, fewer than a step's, are a step
+
+
+class Planned(NamedTuple):
+    """A batch that a loader is asked for."""
+
+    numbers: Any  # those of its samples
+    today: int = 0  # tokens of the batch in whose place it comes; 0 where it is that one
+
+
+class StepNumbers:
+    """Stands in for the iterator over a loader's sampler: yields the numbers of batches as these
+    are drawn, or, once a `regrouper` is on, those of each step regrouped.
+    """
+
+    def __init__(
+        self, iterator: Any, ranks: tuple[int, int], regrouper: Any, n_carried: int
+    ) -> None:
+        self._sampler, self._ranks, self._regrouper = iterator._index_sampler, ranks, regrouper
+        self.handed: deque[Planned] = deque()  # asked for, and not yielded by the loader yet
+        self.n_turns, self.first = 0, 0  # turns that were drawn; the first that may be regrouped
+        self.is_ended = self.draws = False  # whether it draws random numbers within an epoch
+        self.turns: list[list[Any]] = []  # in a dry run, the first ones
+        self._n_carried = n_carried  # batches of the step that the epoch before left
+        self._views: list[Any] | None = None
+        self._own = ranks[0]
+        self._ready: deque[Planned] = deque()
+
+    @property
+    def knows_ranks(self) -> bool:
+        """Whether the batches of all ranks are known."""
+        return self._views is not None and len(self._views) == self._ranks[1]
+
+    def __iter__(self) -> StepNumbers:
+        return self
+
+    def __next__(self) -> Any:
+        if self._views is None:
+            self._begin()
+        if not self._ready:
+            self._draw()
+        if not self._ready:
+            raise StopIteration
+        self.handed.append(self._ready.popleft())
+        return self.handed[-1].numbers
+
+    def _begin(self) -> None:
+        self._views = batches_of_ranks(self._sampler, *self._ranks)
+        if self._views is None:
+            self._views, self._own = [iter(self._sampler)], 0
+        if self._regrouper is not None:
+            self._regrouper.agree(self)
+
+    def _draw(self) -> None:
+        """Draw the batches of a step, or of a turn."""
+        regrouper, n_in_step = self._regrouper, self.n_turns + self._n_carried
+        if (
+            regrouper is None
+            or not regrouper.is_on
+            or self.n_turns < self.first
+            or n_in_step % regrouper.way.accumulation
+        ):
+            turns, planned = self._draw_turns(1), None
+        else:
+            turns = self._draw_turns(regrouper.way.accumulation)
+            planned = regrouper.planned(turns, self._own) if turns else None
+        as_drawn = [Planned(turn[self._own]) for turn in turns if turn[self._own] is not None]
+        self._ready.extend(as_drawn if planned is None else planned)
+
+    def _draw_turns(self, n_turns: int) -> list[list[Any]]:
+        assert self._views is not None
+        turns: list[list[Any]] = []
+        for _ in range(n_turns):
+            # The first one may draw: most samplers shuffle there.
+            watches = self._regrouper is None or not self._regrouper.is_on
+            state = RandomState() if watches and self.n_turns else None
+            turn = [next(view, None) for view in self._views]
+            self.draws |= state is not None and state.has_moved()
+            if all(batch is None for batch in turn):
+                self.is_ended = True
+                break
+            turns.append(turn)
+            self.n_turns += 1
+            if self._regrouper is None and len(self.turns) < _MOST_KEPT:
+                self.turns.append(turn)
+        return turns
+
+
+class Regrouper:
+    """Regroups the steps of the loader that trains, once the first ones show that samples are as
+    long as they were in the dry run. Ranks agree where an epoch begins, and after the first steps.
+    """
+
+    def __init__(self, way: Way, ends: Sequence[Any], lengths: Any, ranks: Any) -> None:
+        """`ends` and `lengths` are those of `SampleLengths`; `ranks` is that of the log."""
+        self.way, self._ends, self._lengths = way, ends, lengths
+        self.is_on = self.is_over = False  # whether it regroups; whether it has ended for good
+        self._why_not, self._n_steps, self._ranks = "", 0, ranks
+        self._live: StepNumbers | None = None  # of the epoch that runs
+
+    @classmethod
+    def of_verdict(cls, content: Mapping[str, Any], folder: str, ranks: Any) -> Regrouper:
+        """Return one as a verdict says, in whose folder the lengths are."""
+        import numpy
+
+        ends = [(tuple(place), value) for place, value in content["ends"]]
+        lengths = numpy.fromfile(os.path.join(folder, LENGTHS_FILE), dtype=numpy.int32)
+        way = Way(**content["way"])
+        return cls(way, ends, lengths.reshape(len(ends), -1), ranks)
+
+    def begin(self, iterator: Any, n_carried: int) -> StepNumbers:
+        """Let an iterator of the loader, which begins an epoch, ask for what is regrouped."""
+        iterator._sampler_iter = StepNumbers(iterator, self._ranks(), self, n_carried)
+        self._live = iterator._sampler_iter
+        return self._live
+
+    def agree(self, steps: StepNumbers) -> None:
+        """Go on only if all ranks can, which all ask where an epoch begins."""
+        if not self.is_over:
+            if self.way.over_ranks and not steps.knows_ranks:
+                self._why_not = "the sampler of its ranks is not one that is known"
+            self._end_unless(largest_of_ranks([bool(self._why_not)])[0])
+
+    def _end_unless(self, is_refused: int) -> None:
+        if is_refused:
+            self.is_on, self.is_over = False, True
+            why = self._why_not or "another rank cannot go on"
+            sys.stderr.write("batchstat: steps are not regrouped: %s\n" % why)
+
+    def note_step(self, n_batches: int) -> None:
+        """Note that a step has ended, with so many batches of this rank."""
+        self._n_steps += 1
+        is_last = self._live is None or self._live.is_ended
+        if n_batches != self.way.accumulation and not is_last:
+            numbers = self.way.accumulation, n_batches
+            self._why_not = "its steps had %d batches of a rank, and one had %d" % numbers
+        if self._n_steps == WHOLE_STEPS and not self.is_over:
+            self._begin_regrouping()
+
+    def _begin_regrouping(self) -> None:
+        """Regroup from a turn on that no rank has drawn yet, if all ranks can."""
+        steps = self._live
+        if steps is not None and steps.draws:
+            self._why_not = "its sampler draws random numbers within an epoch"
+        n_turns = 0 if steps is None else steps.n_turns
+        is_refused, first = largest_of_ranks([bool(self._why_not), n_turns])
+        self._end_unless(is_refused)
+        self.is_on = not self.is_over
+        if steps is not None:
+            steps.first = first
+
+    def note_batch(self, steps: StepNumbers, data: Any) -> int:
+        """Note a batch that the loader yields. Return the tokens of the one in whose place it came;
+        0 where it is that one.
+        """
+        planned = steps.handed.popleft()
+        if self.is_over:
+            return planned.today
+        arrays = dict(arrays_by_place(data))
+        for (place, value), lengths in zip(self._ends, self._lengths):
+            found = row_lengths(arrays[place], value) if place in arrays else []
+            for number, its in zip(planned.numbers, found):
+                if lengths[number] not in (its, UNKNOWN) and not self._why_not:
+                    numbers = number, its, lengths[number]
+                    self._why_not = "sample %d has %d tokens, and had %d in the dry run" % numbers
+            if len(found) != len(planned.numbers):
+                self._why_not = "the rows of a batch are not the samples that were asked for"
+        return planned.today
+
+    def planned(self, turns: Sequence[Sequence[Any]], own: int) -> list[Planned] | None:
+        """Return the batches of a rank in a step of these turns; None where it stays as it is."""
+        is_step = len(turns) == self.way.accumulation or self.way.makes_tail
+        ways = turns if self.way.over_ranks else [turn[own : own + 1] for turn in turns]
+        if not is_step or any(batch is None for turn in ways for batch in turn):
+            return None
+        found = regrouped(self.way, self._lengths, ways)
+        return None if found is None else found[own if self.way.over_ranks else 0]
+
+
+def regrouped(way: Way, lengths: Any, turns: Sequence[Sequence[Any]]) -> list[list[Planned]] | None:
+    """Return the batches of each rank in a step, one in the place of each; None where the step stays
+    as it is. `lengths` (n_sets, n_samples) are by number, `turns` the numbers of today's batches.
+    """
+    import numpy
+
+    batches = [batch for turn in turns for batch in turn]
+    numbers = numpy.array([number for batch in batches for number in batch], dtype=numpy.int64)
+    if not numbers.size or numbers.max() >= lengths.shape[1] or (lengths[0, numbers] < 0).any():
+        return None
+    world_size = len(turns[0])
+    sizes = numpy.array([len(batch) for batch in batches]).reshape(-1, world_size)
+    rules = planner().StepRules(
+        world_size=world_size,
+        tokens_per_batch=way.tokens_per_batch,
+        pad_to_multiple_of=way.multiple,
+        in_turns=way.in_turns,
+        equal_sizes=way.equal_sizes,
+    )
+    of_step = lengths[:, numbers].astype(numpy.int64)
+    found = planner().regrouped_step(of_step.sum(0), sizes, rules)
+    if found is None or (found[1] == 0).any():  # a loop asks for as many batches as today
+        return None
+    order, new_sizes = found
+    today = numpy.split(of_step, numpy.cumsum(sizes.ravel())[:-1], axis=1)
+    new = numpy.split(numbers[order], numpy.cumsum(new_sizes.ravel())[:-1])
+    planned = [Planned(n.tolist(), tokens_of(way, was)) for n, was in zip(new, today)]
+    return [planned[rank::world_size] for rank in range(world_size)]
+
+
+def tokens_of(way: Way, lengths: Any) -> int:
+    """Return the tokens of a batch of samples of (n_sets, n) lengths, padding included."""
+    widths = [
+        fixed or -(-max(int(longest), 1) // way.multiple) * way.multiple
+        for fixed, longest in zip(way.widths, lengths.max(1))
+    ]
+    return int(lengths.shape[1]) * sum(widths)
+
+
+def planner() -> Any:
+    """Return the module that plans a step: batchstat's own, or that of its folder."""
+    if __name__.startswith("batchstat."):
+        from batchstat.planning.algorithms import step_batches
+    else:
+        from batchstat_algorithms import step_batches  # type: ignore[import-not-found, no-redef]
+    return step_batches

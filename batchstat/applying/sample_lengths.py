@@ -1,0 +1,79 @@
+"""The lengths of the samples of a loader, by their numbers, as a dry run reads them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from .cutting import UnknownError, row_lengths
+from .step_state import largest_of_ranks
+
+UNKNOWN = -1  # instead of a length
+_MOST_UNKNOWN = 1 / 3  # of the samples: above it no step is regrouped
+
+
+class SampleLengths:
+    """Notes the rows of batches with their sample numbers."""
+
+    def __init__(self) -> None:
+        self.why_not = ""  # why the lengths are not known; empty as long as they may be
+        self.numbers: list[Sequence[int]] = []  # of each batch
+        # For each set of token ids: what may tell where padding begins -> the lengths of each batch.
+        self._lengths: list[dict[Any, list[list[int]]]] = []
+
+    def note(
+        self, numbers: Sequence[int] | None, arrays: Mapping[Any, Any], ends: Sequence[Any]
+    ) -> None:
+        """Note a batch. `ends` are for each set of token ids, as `Learner` finds them."""
+        if self.why_not or not ends:
+            return
+        if numbers is None:
+            self.why_not = "its loader has no sample numbers"
+            return
+        if not self._lengths:
+            self._lengths = [{end: [] for end in each} for each in ends]
+        for known, its in zip(self._lengths, ends):
+            for end in [end for end in known if end not in its]:
+                del known[end]
+            for end, lengths in known.items():
+                lengths.append(row_lengths(arrays[end[0]], end[1]))
+                if len(lengths[-1]) != len(numbers):
+                    self.why_not = "the rows of its batches are no samples"
+                    return
+        self.numbers.append(numbers)
+
+    def by_number(self, n_samples: int) -> tuple[list[Any], Any]:
+        """Return (what tells where padding begins, for each set of token ids; and (n_sets,
+        n_samples) lengths, as all ranks together know them), `UNKNOWN` where none does. All ranks
+        call it. Raises UnknownError.
+        """
+        numpy, why_not = sys.modules.get("numpy"), self.why_not
+        if numpy is None:
+            why_not = "NumPy is not there, which plans steps"
+        # A mask first, as a cut does.
+        ends = [
+            min(known, key=lambda end: "mask" not in str(end[0][-1:]).lower())
+            for known in self._lengths
+            if known
+        ]
+        if not why_not and (not ends or len(ends) < len(self._lengths)):
+            why_not = "no array of its batches tells how long samples are"
+        if largest_of_ranks([bool(why_not)])[0]:
+            raise UnknownError(why_not or "another rank does not know the lengths of its samples")
+        assert numpy is not None
+        found = numpy.full((len(ends), n_samples), UNKNOWN, dtype=numpy.int32)
+        numbers = numpy.fromiter(chain.from_iterable(self.numbers), dtype=numpy.int64)
+        for row, end, known in zip(found, ends, self._lengths):
+            own = numpy.fromiter(chain.from_iterable(known[end]), dtype=numpy.int32)
+            row[numbers] = own
+            if (row[numbers] != own).any():
+                why_not = "one sample came with several lengths: its collator or data set draws"
+        if largest_of_ranks([bool(why_not)])[0]:
+            raise UnknownError(why_not or "on another rank one sample came with several lengths")
+        found = largest_of_ranks(found.ravel()).reshape(found.shape)
+        unknown = int((found[0] == UNKNOWN).sum())
+        if unknown > n_samples * _MOST_UNKNOWN:
+            raise UnknownError("%d of %d samples were not read" % (unknown, n_samples))
+        return ends, found
