@@ -40,6 +40,7 @@ class GivenBatches(Strategy):
     origin: RowRequest | None = None
     # What takes out padding to more than the longest row of a batch, in words; empty without such.
     repair: str = ""
+    apply: str = ""
     # Whether the loss may compare the samples of a batch, so that these have to stay together.
     keeps_batches: bool = False
 

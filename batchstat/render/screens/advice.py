@@ -84,6 +84,9 @@ class Advisor:
         """Yield the line to paste, or why there is none where a user would look for one."""
         if line := self.command(change):
             yield Pasted("", line)
+        elif change.apply:
+            yield Line("", "This does it, where its dry run finds the same gradient:")
+            yield Pasted("", change.apply)
         elif change.needs_loader:
             first = f"First {change.repair}. Then your" if change.repair else "Your"
             yield Line("", f"{first} loader {_in_loader(change)}: no line here makes it do that.")

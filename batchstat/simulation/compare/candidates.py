@@ -139,6 +139,7 @@ def simulate_candidates(
         tried = [*_changes_without_row(trainer, current_result, inputs, model, device), *tried]
     if not takes_sampler:
         tried = [replace(change, needs_loader=change.keys is None) for change in tried]
+    tried = [change.applied() for change in tried]
     # Where no step is taken, nothing is trained that could be faster.
     helping = tried if current_result.counts.steps else []
     return Candidates(

@@ -4,7 +4,7 @@ of batches: a batch of twice the tokens takes about twice the time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -110,6 +110,19 @@ class Change:
         """What takes out padding from before batching; empty for none, or if `line` says it."""
         strategy = self.current.request.strategy
         return strategy.repair if isinstance(strategy, GivenBatches) and not self.line else ""
+
+    @property
+    def apply(self) -> str:
+        """The line that regroups, if the gradient stays the same; empty for other changes."""
+        strategy = self.current.request.strategy
+        is_meant = isinstance(strategy, GivenBatches) and self.is_regrouped
+        return strategy.apply if is_meant else ""
+
+    def applied(self) -> "Change":
+        """Return the change with that line, where the gradient is known to stay the same."""
+        if not self.apply or not self.keeps_gradient or self.keys is not None:
+            return self
+        return replace(self, line=self.apply, needs_loader=False)
 
     @property
     def keeps_gradient(self) -> bool:

@@ -13,7 +13,9 @@ from batchstat.findings import Finding
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare.candidates import can_regroup
 from batchstat.simulation.compare.named_rows import ParsedRow, Row, TrainerChange
+from batchstat.simulation.meters.token_weights import EXACT
 
 if TYPE_CHECKING:
     from batchstat.trainers.base.samples import TrainedSamples
@@ -224,6 +226,12 @@ def changes_of_object(
             settings=settings,
             profile=samples,
         )
+        applied = "" if observed.batches is None else observed.batches.apply
+        if applied and settings.loss in EXACT and can_regroup(observed.unpadded, settings):
+            regrouped = StrategySpec.of("regrouped").of_setup(observed.unpadded)
+            yield TrainerChange(
+                keys={}, line=applied, strategy=regrouped, settings=settings, profile=samples
+            )
     # Keys group or pack rows by their own lengths: padding must be taken out of these.
     for change in changes:
         line = f"{observed.edit or observed.repair}, and {change.line}"

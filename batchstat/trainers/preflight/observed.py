@@ -145,11 +145,13 @@ def observe_batches(
     setup: TrainingSetup,
     settings: Mapping[str, Any],
     repair: str,
+    apply: str = "",
     was_cut: bool = False,
     **known: Any,
 ) -> Observed:
     """Return what is known of a training whose batches were read. `repair` is the line that would
-    take out padding to one width; where padding `was_cut`, rows still have it.
+    take out padding to one width, and `apply` one that regroups steps; where padding `was_cut`,
+    rows still have it.
     """
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
     repair = repair if collated.constant_widths else ""
@@ -157,7 +159,7 @@ def observe_batches(
     if trainer is not None and (repair or was_cut):
         edit = "remove padding where you tokenize"
         edit += trainer.padding_collator(collated.samples.trained is not None)
-    batches, unpadded = replace(collated.batches, repair=repair), None
+    batches, unpadded = replace(collated.batches, repair=repair, apply=apply), None
     batch_sizes = np.diff(batches.batch_offsets)  # (n_batches,) rows of each batch
     size = int(batch_sizes[0])
     is_one_size = bool((batch_sizes[:-1] == size).all()) and batch_sizes[-1] <= size  # last: short

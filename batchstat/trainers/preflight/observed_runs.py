@@ -56,6 +56,7 @@ def observe_recording(recording: Recording) -> Observed:
         "gradient_accumulation_steps": batches.per_step,
         "loss": _loss_of(recording, trainer),
     }
+    line = _applying_line(recording, trainer)
     if recording.wait is not None:  # else what the arguments of its Trainer say
         settings["wait"] = recording.wait
     # The trainer's collator pads to a multiple of this number.
@@ -73,15 +74,18 @@ def observe_recording(recording: Recording) -> Observed:
         or (trainer is not None and trainer.stream),
         epoch=_whole_epoch(recording, batches),
         times=times_of(recording),
-        repair=_applying_line(recording, trainer),
+        repair=line or PAD_LESS,
+        apply=line,
         was_cut=any(batch.before for rank in recording.ranks for batch in rank.batches),
     )
 
 
 def _applying_line(recording: Recording, trainer: TrainerObject | None) -> str:
-    """Return the line that takes padding out of the batches of a run, or of a part of a program."""
-    if recording.facts.get("applied") is not None:  # it was tried
-        return PAD_LESS
+    """Return the line that changes the batches of a run, or of a part of a program; empty where it
+    was tried.
+    """
+    if recording.facts.get("applied") is not None:
+        return ""
     if words := hidden_in(recording.facts.get("command", ())):
         return shlex.join(["batchstat", "run", "--apply", *words])
     return APPLY_TO_LOADER if trainer is None else APPLY_TO_TRAINER
