@@ -24,7 +24,6 @@ MESSAGES = {
     "pass --scheduler tcp://HOST:8786, as printed": (
         'pass scheduler="tcp://HOST:8786", as printed'
     ),
-    "run batchstat compare --export again": "run batchstat compare --export again",
     "run hf download x --local-dir F and pass --model F": (
         "run hf download x --local-dir F and pass model=F"
     ),

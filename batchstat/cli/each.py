@@ -24,14 +24,11 @@ Compared = tuple[FoundProfile, Comparison, CommandResult]
 
 def compare_each(
     options: Options,
-    export: Path | None,
     compare_corpus: Callable[[Options, CheckSettings], Compared],
 ) -> None:
     """Compare the strategies on each corpus, with a results folder for each, and print one table.
-    Raises OptionError: neither corpora nor checks are named; or an export or a page is.
+    Raises OptionError: neither corpora nor checks are named; or a page is.
     """
-    if export is not None:
-        raise OptionError("--export writes the batches of one corpus", "remove --each")
     output = options.read(Output)
     if output.html is not None:
         raise OptionError("--html writes the page of one corpus", "remove --each")

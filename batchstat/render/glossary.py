@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WORDS: Mapping[str, str] = {
     "sample": "One text, or conversation, or pair.",
     "record": "Where a sample stood in its corpus, skipped ones counted: the number that every "
-    "plan and export uses.",
+    "plan uses.",
     "length": "A sample's tokens, the tokenizer's special tokens counted; whole in a profile, "
     "after max_length in a plan. Of a sample that is made of several rows: that of its longest.",
     "pair": "A sample of two rows, a chosen and a rejected answer, which stay in one batch.",

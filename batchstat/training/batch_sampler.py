@@ -16,9 +16,7 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
-from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
-from batchstat.training.plan_file import load_plan
 from batchstat.training.state import SCHEMA, check_rank, check_same_sampler, fingerprint
 
 if TYPE_CHECKING:
@@ -91,40 +89,16 @@ class BatchSampler:
             )
         self._samples, self._request = samples, request
         # Not the last: a trainer may have shuffled them.
-        dataset_size = int(samples.records.max()) + 1
-        self._begin(fingerprint(samples, request), dataset_size, request.settings.epoch, rank)
-
-    @classmethod
-    def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":
-        """Return one rank's batches of the epoch in a file of `batchstat compare --export`.
-
-        Raises:
-            OptionError: a rank that the plan does not have.
-            InputError: a file that is not a plan.
-        """
-        sampler = cls.__new__(cls)
-        sampler._file, sampler._rank = as_path(path), rank
-        of_all_ranks, epoch, planned_from = load_plan(sampler._file)
-        check_rank(rank, of_all_ranks.world_size)
-        sampler._begin(planned_from, int(of_all_ranks.records.max()) + 1, epoch, rank)
-        sampler._planned = (epoch, of_all_ranks.of_rank(rank))
-        return sampler
-
-    _file: Path | None = None  # the exported plan; None where the sampler plans by itself
-
-    def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int) -> None:
-        """Set up the sampler at the first batch of an epoch."""
-        self._fingerprint, self._dataset_size, self._epoch = fingerprint, dataset_size, epoch
-        self._rank = rank
+        self._dataset_size = int(samples.records.max()) + 1
+        self._fingerprint = fingerprint(samples, request)
+        self._epoch, self._rank = request.settings.epoch, rank
         self._planned: tuple[int, RankBatches] | None = None  # the epoch that was planned last
         self._start = 0  # batch at which the next iterator begins
-        self._place = _Place(epoch, 0)  # what `state_dict` reports
+        self._place = _Place(self._epoch, 0)  # what `state_dict` reports
         self._running: _Place | None = None  # that of the iterator that was started last
 
     def __repr__(self) -> str:
         """Return the strategy, the rank and the epoch on one line."""
-        if self._file is not None:
-            return f"BatchSampler.from_plan({self._file.as_posix()!r}, rank={self._rank})"
         spec, basis = self._request.spec, self._request.settings
         weighed_tokens = "all" if self._samples.trained is None else "trained"
         return (
@@ -156,10 +130,8 @@ class BatchSampler:
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch; a different epoch starts at its first batch."""
         if epoch != self._epoch:
-            epoch = whole_number("epoch", epoch, min_value=0)
-            self._check_epoch(epoch)
-            self._epoch = epoch
-            self._start, self._place = 0, _Place(epoch, 0)
+            self._epoch = whole_number("epoch", epoch, min_value=0)
+            self._start, self._place = 0, _Place(self._epoch, 0)
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in the epoch."""
@@ -236,8 +208,6 @@ class BatchSampler:
         """
         check_same_sampler(state, self._fingerprint)
         epoch = whole_number("epoch", state["epoch"], min_value=0)
-        if epoch != self._epoch:
-            self._check_epoch(epoch)
         n_batches = len(self._batches(epoch))
         start = whole_number("batches", state["batches"], min_value=0, max_value=n_batches)
         # An iterator that still runs no longer moves the position.
@@ -292,14 +262,6 @@ class BatchSampler:
             of_all_ranks = plan_ranks(shares, replace(self._request, settings=settings))
             self._planned = (epoch, of_all_ranks.of_rank(self._rank))
         return self._planned[1]
-
-    def _check_epoch(self, epoch: int) -> None:
-        """Raise OptionError for another epoch than that of an exported plan."""
-        if self._file is not None:
-            raise OptionError(
-                f"{self._file.as_posix()} holds epoch {self._epoch}, not {epoch}",
-                "export a plan for each epoch, or build a BatchSampler from the lengths",
-            )
 
 
 @dataclass

@@ -63,9 +63,6 @@ def test_what_each_cannot_do(run):
     nothing = run("compare", "--each", "--no-plots")
     assert nothing.returncode == 2
     assert "--each compares corpora: name them" in nothing.stderr
-    export = run("compare", "--each", "one/a.csv", "--export", "p.parquet", *LENGTHS)
-    assert export.returncode == 2
-    assert "--export writes the batches of one corpus" in export.stderr
     missing = run("compare", "--each", "one/a.csv", "none.csv", *LENGTHS)
     assert missing.returncode == 3
     assert "none.csv" in missing.stderr

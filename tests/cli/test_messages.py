@@ -73,7 +73,6 @@ compare n.npy | --distribute sample | unknown distribute .* mean 'samples' | --d
 compare CLASSES | --sampler upsamplin | mean 'upsampling' | --sampler upsampling
 compare CLASSES | --sampler count | needs count: write 'count=N' | --sampler count=5
 compare n.npy | --model hidden=3 | write hidden=768,layers=12 | --model hidden=768,layers=12
-compare n.npy --strategy static | --export a.txt | must end in .parquet | --export a.parquet
 check n.npy --max-p99 200 | --format json --format text | --format text=F | --format text=a.txt
 compare sorted.npy --batch-size 5 | --order file | ^warning: .*: RIGHT \[order/ | --order shuffled
 compare n.npy | --tokens-per-batch 150 | ^warning: .* two, set RIGHT | --tokens-per-batch 240

@@ -191,7 +191,7 @@ def test_addresses_that_are_refused_and_options_that_name_an_address(place, host
         for option in ("--chat-template", "--count-cache", "-o"):
             code = 3 if is_there and option != "--chat-template" else None
             place("profile", f"http://{host}/a.txt", option, address, status=code)
-        for option in ("--current", "--tokenizer", "--calibration", "--html", "--export"):
+        for option in ("--current", "--tokenizer", "--calibration", "--html"):
             place("compare", f"http://{host}/a.txt", option, address, "--no-plots", status=None)
         place("check", f"http://{host}/a.txt", "--base", address, status=None)
         place("measure", address, status=None)

@@ -16,13 +16,10 @@ import pytest
 
 import batchstat
 from batchstat.errors import BatchstatError, InputError, OptionError
-from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.cache import CountCache, SplitCounts, SplitFacts
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.profiling.staleness import changes
 from batchstat.storage.sealed_records import digest_of, digest_of_numbers, parse
-from batchstat.training.plan_file import export_plan, load_plan
 from batchstat.training.reading import read_samples
 from conftest import resealed, write_jsonl
 from tables import in_turn
@@ -68,7 +65,7 @@ class Kind:
         pq.write_table(table.replace_schema_metadata(metadata), self.path)
 
 
-NAMES = ("lengths", "labels", "lists", "cached", "plan")
+NAMES = ("lengths", "labels", "lists", "cached")
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +86,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             save_lengths(profile, file)
     CountCache(str(folder)).put(KEY, SplitCounts(profile, SplitFacts(("sha256:0",), True)))
     found["cached"] = folder / f"{KEY}.counts"
-    settings = Settings(tokens_per_batch=32, world_size=2, max_length=16, read_ahead=10)
-    found["plan"] = folder / "plan.parquet"
-    with found["plan"].open("wb") as file:
-        basis = settings.resolve(profile.stats.max, None)
-        export_plan(profile, StrategySpec.parse("token-budget").request(basis), file)
     return found
 
 
@@ -104,7 +96,7 @@ def kept(files: dict[str, Path], tmp_path: Path) -> Callable[[str], Kind]:
         path.write_bytes(files[name].read_bytes())
         if name == "cached":
             return Kind(path, lambda path: CountCache(str(path.parent)).get(KEY))
-        return Kind(path, load_plan if name == "plan" else read_file)
+        return Kind(path, read_file)
 
     return copy
 

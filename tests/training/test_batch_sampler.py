@@ -9,7 +9,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
@@ -453,68 +452,6 @@ def test_a_profile_plans_what_compare_measured(run, tmp_path):
         BatchSampler(SAMPLE_DATA / "pretokenized.parquet")
     with pytest.raises(InputError, match="nothing"):
         BatchSampler("nothing.parquet")
-
-
-def _refusal_of(sampler: BatchSampler) -> str | None:
-    try:
-        sampler.check_steps()
-    except InputError as error:
-        return str(error)
-    return None
-
-
-@pytest.mark.parametrize("name", ["token-budget", "packed", "packed:method=wrapped", "asym"])
-@pytest.mark.parametrize("remainder", ["repeat", "dummy", "uneven"])
-def test_an_exported_plan_is_the_sampler(run, tmp_path, name, remainder):
-    """Batches of every rank from the file equal those of the sampler that plans them."""
-    np.save(tmp_path / "lengths.npy", LENGTHS)
-    flags = [
-        "--tokens-per-batch",
-        1024,
-        "--max-length",
-        256,
-        "--remainder",
-        remainder,
-        "--epoch",
-        3,
-    ]
-    flags += [
-        "--world-size",
-        3,
-        "--gradient-accumulation-steps",
-        2,
-        "--strategy",
-        name,
-        "--no-plots",
-    ]
-    ended = run("compare", "lengths.npy", *flags, "--export", "plan.parquet")
-    assert ended.returncode == 0, ended.stderr
-    assert f"of {name}, epoch 3, to plan.parquet" in ended.stderr
-    given_ = {"tokens_per_batch": 1024, "max_length": 256, "remainder": remainder, "epoch": 3}
-    for rank, made in enumerate(samplers(name, 3, gradient_accumulation_steps=2, **given_)):
-        read = BatchSampler.from_plan(tmp_path / "plan.parquet", rank=rank)
-        assert list(read.batches()) == list(made.batches())
-        assert len(read) == len(made)
-        assert (read.rank, read.world_size, read.gradient_accumulation_steps) == (rank, 3, 2)
-        assert _refusal_of(read) == _refusal_of(made)
-        read.load_state_dict(made.state_dict(consumed=2))
-        assert list(read.batches()) == list(made.batches())[2:]
-    with pytest.raises(OptionError, match="holds epoch 3, not 4"):
-        read.set_epoch(4)
-    with pytest.raises(OptionError, match="rank=3"):
-        BatchSampler.from_plan(tmp_path / "plan.parquet", rank=3)
-    with pytest.raises(InputError, match="is not a plan"):
-        BatchSampler.from_plan(tmp_path / "lengths.npy")
-    table = pq.read_table(tmp_path / "plan.parquet")
-    for other in (table.sort_by("record"), table.slice(0, 100)):
-        pq.write_table(other, tmp_path / "other.parquet")
-        with pytest.raises(InputError, match=r"was damaged, edited or sorted|it has 100 rows but"):
-            BatchSampler.from_plan(tmp_path / "other.parquet")
-    refused = run("compare", "lengths.npy", "--no-plots", "--export", "lengths.npy")
-    assert refused.returncode == 2
-    assert "must end in .parquet" in refused.stderr
-    table = table.to_pandas()
-    assert list(table)[:7] == ["record", "start", "stop", "row", "batch", "step", "rank"]
 
 
 # --- single samples -----------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import pytest
 
 import batchstat
 from batchstat import BatchSampler
-from conftest import SAMPLE_DATA
 from tables import in_pairs
 
 RNG = np.random.default_rng(3)
@@ -71,40 +70,9 @@ def test_weighted_means_are_the_mean_of_the_step(profile, strategy, world_size, 
         assert sum(means) / world_size == pytest.approx(every.mean(), rel=1e-12)
 
 
-def test_a_plan_in_a_file_weighs_alike(run, tmp_path):
-    corpus = [SAMPLE_DATA / "pretokenized.parquet", "--tokens-column", "input_ids", "--no-plots"]
-    corpus += ["--trained-column", "completion_mask"]
-    flags = ["--strategy", "token-budget", "--batch-size", 4, "--world-size", 2]
-    made = run("compare", *corpus, *flags, "--export", "plan.parquet")
-    assert made.returncode == 0, made.stderr
-    lengths = tmp_path / "batchstat-results" / "lengths.parquet"
-    for rank in range(2):
-        planned = list(BatchSampler.from_plan(tmp_path / "plan.parquet", rank=rank).batches())
-        sampler = BatchSampler(lengths, batch_size=4, rank=rank, world_size=2)
-        assert planned == list(sampler.batches())
-        assert {each.trained_tokens is None for each in planned} == {False}
-
-
 def test_what_is_weighed_is_said(profile):
     assert "token_weight of trained tokens" in repr(BatchSampler(profile, **SETTINGS))
     without = BatchSampler(profile.lengths, **SETTINGS)
     assert "token_weight of all tokens" in repr(without)
     assert next(without.batches()).trained_tokens is None
     assert "trained_tokens=None" in repr(next(without.batches()))
-
-
-def test_a_plan_of_joined_samples_in_a_file_weighs_alike(run, tmp_path):
-    """Where it is not known which tokens are trained, so that all but the first of a row are."""
-    corpus = [SAMPLE_DATA / "pretokenized.parquet", "--tokens-column", "input_ids", "--no-plots"]
-    flags = ["--strategy", "packed:method=wrapped,within_samples=false", "--world-size", 2]
-    made = run("compare", *corpus, *flags, "--max-length", 64, "--export", "plan.parquet")
-    assert made.returncode == 0, made.stderr
-    planned = list(BatchSampler.from_plan(tmp_path / "plan.parquet", rank=1).batches())
-    sampler = BatchSampler(
-        tmp_path / "batchstat-results/lengths.parquet",
-        "packed:method=wrapped,within_samples=false",
-        rank=1,
-        world_size=2,
-        max_length=64,
-    )
-    assert planned == list(sampler.batches())

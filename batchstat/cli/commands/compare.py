@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.device import Calibrated, device_keywords, read_device
@@ -17,7 +16,6 @@ from batchstat.cli.records import (
     OptionalCorpus,
     Output,
 )
-from batchstat.cli.streams import say
 from batchstat.errors import OptionError
 from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
@@ -68,12 +66,6 @@ class Table:
         "1%",
         shown="the whole corpus",
     )
-    export: Path | None = option(
-        None,
-        "Write the batches of the best row, for all ranks, for BatchSampler.from_plan.",
-        "Output",
-        "FILE",
-    )
 
 
 @takes(OptionalCorpus, Table, Current, Settings, Model, Calibrated, *READING, *REPORTING)
@@ -106,13 +98,10 @@ def command(options: Options) -> None:
     if table.each:  # a row for each corpus instead of each strategy
         from batchstat.cli.each import compare_each
 
-        # It calls `_compare` for each corpus, and refuses `--export`, which is for one corpus.
-        compare_each(options, table.export, compare_corpus=_compare)
+        compare_each(options, compare_corpus=_compare)  # it calls that for each corpus
         return
-    found, comparison, result = _compare(options, check=None)
+    found, _, result = _compare(options, check=None)
     publish(found, result, output)
-    if table.export is not None:
-        _export(found.profile, comparison, table.export)
 
 
 def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
@@ -165,11 +154,6 @@ def _read_strategies_and_share(
     from batchstat.simulation.compare.candidates import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share
 
-    if table.export is not None:
-        if table.export.suffix != ".parquet":
-            raise OptionError(f"export={table.export.as_posix()}", "must end in .parquet")
-        if inputs.observed is not None:
-            raise OptionError("--export writes records of a corpus", "remove it beside a recording")
     settings = inputs.settings
     check_seeds(settings, table.seeds)
     strategies = tuple(map(StrategySpec.parse, table.strategy))
@@ -179,10 +163,7 @@ def _read_strategies_and_share(
         inputs.current.checked(settings)
     if table.subsample is None:
         return strategies, None
-    share = check_share(read_share(table.subsample), settings)
-    if table.export is not None:
-        raise OptionError("--export writes the batches of the whole corpus", "remove --subsample")
-    return strategies, share
+    return strategies, check_share(read_share(table.subsample), settings)
 
 
 def _page(
@@ -212,24 +193,6 @@ def _page(
     values = {key: inputs.get(key) for key in option_keys if inputs.get(key) is not None}
     settings_panel = what_if(comparison, nearby(comparison), words, replaced=values)
     return comparison_page(comparison, profile, line_to_paste, settings_panel)
-
-
-def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
-    """Write the batches of the best row to the file of `--export`, and say which they are."""
-    from io import BytesIO
-
-    from batchstat.render.text import batches
-    from batchstat.storage.results import write_file
-    from batchstat.training.plan_file import export_plan
-
-    best = comparison.best
-    file = BytesIO()
-    export_plan(profile, best.request, file)
-    write_file(path, file.getvalue(), remedy="name another with --export")
-    say(
-        f"wrote {batches(best.counts.batches)} of {best.label}, epoch {comparison.basis.epoch}, to "
-        f"{path.as_posix()}"
-    )
 
 
 def _rows_to_compare(

@@ -164,8 +164,6 @@ def test_a_recipe_of_a_recording_is_refused_in_one_line(tmp_path, cli: Cli, monk
         )
     code, shown, aside = cli("compare", "--no-plots")  # of the samples in the results folder
     assert (code, "batchstat recipe" in shown, "stale" in aside) == (0, False, False)
-    code, _, aside = cli("compare", "--no-plots", "--export", "plan.parquet")
-    assert (code, "index no data set" in aside) == (3, True)
     with pytest.raises(InputError, match="was not read from files"):
         batchstat.read_samples("batchstat-results/lengths.parquet")
 
@@ -258,7 +256,6 @@ def test_a_part_of_a_program_cannot_be_recorded_by_a_workflow(run_folder, cli: C
         (("--tokenizer", "bert-base-cased"), 2, "brings its own samples"),
         (("--world-size", "4"), 2, "world_size=4: "),
         (("--max-length", "4"), 2, "max_length=4: "),
-        (("--export", "a.parquet"), 2, "--export writes records of a corpus"),
         (("--subsample", "10%"), 2, "remove subsample"),
     ],
 )

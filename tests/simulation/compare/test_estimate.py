@@ -84,8 +84,6 @@ def test_what_cannot_be_estimated(run: Run):
     few = run("compare", SAMPLE_DATA / "corpus.txt", "--subsample", "10%")
     assert few.returncode == 3
     assert "an estimate needs 20: remove it" in few.stderr  # as all of it is too little
-    export = run("compare", SAMPLE_DATA / "corpus.txt", "--subsample=10%", "--export=a.parquet")
-    assert export.returncode == 2
     with pytest.raises(OptionError, match="cannot be combined with sampler or keep_labels"):
         batchstat.compare([1, 2], labels=["a", "b"], sampler="upsampling", subsample=0.1)
     with pytest.raises(InputError, match="blocks of 1,000"):
