@@ -1,8 +1,13 @@
 """Batches of many optimizer steps given to ranks, so that the slowest rank finishes soonest."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from batchstat.lengths.arrays import Floats, Ints
+if TYPE_CHECKING:
+    from batchstat.lengths.arrays import Floats, Ints
 
 SWAPS = 8  # exchanges of batches with the slowest rank of a step that are tried
 

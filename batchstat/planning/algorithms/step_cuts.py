@@ -3,13 +3,18 @@ sorted, longest first, and a batch is consecutive ones: two batches whose length
 samples until they do not, and no row of either gets wider.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batchstat.lengths.arrays import Floats, Ints
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from batchstat.lengths.arrays import Floats, Ints
 
 _SLACK = (1.0, 1.15)
 """Targets tried, as multiples of the least with which the batches suffice. With a larger one the
@@ -40,7 +45,7 @@ class SortedSteps:
         firsts: Ints = np.arange(len(self.sizes)) * self.costs.shape[1]
         return firsts
 
-    def take(self, steps: Ints) -> "SortedSteps":
+    def take(self, steps: Ints) -> SortedSteps:
         """Return some of the steps."""
         return SortedSteps(self.costs[steps], self.most_rows[steps], self.sizes[steps])
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from batchstat.errors import OptionError
 from batchstat.parameters import described, parameter
+from batchstat.planning.algorithms.step_batches import StepRules
 from batchstat.planning.distribution import REPEATING
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.settings import ResolvedSettings
@@ -70,6 +71,17 @@ class Regrouped(Strategy):
     def keeps_random_steps(self) -> bool:
         """Whether no length decides which samples belong to a step, as far as is known."""
         return isinstance(self.setup, Static | Fixed) or self.setup.is_given
+
+    def rules(self, settings: ResolvedSettings) -> StepRules:
+        """Return what the batches of each step keep to."""
+        return StepRules(
+            world_size=settings.world_size,
+            tokens_per_batch=self.tokens_per_batch,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            in_turns=settings.wait == "micro-batch",
+            pairs=self.pairs,
+            row_length=self.row_length,
+        )
 
     def repeats_samples(self, settings: ResolvedSettings) -> bool:
         """Return whether the samples that even out the ranks are in batches of others."""
