@@ -79,6 +79,10 @@ def regroup(
     order = np.lexsort((-lengths, steps))
     falling = lengths[order]  # along each step
     per_rank = np.minimum(today.per_rank, n_samples // world_size)
+    if rules.equal_sizes:  # a step is kept where its batches have another size than their mean
+        of_batches = today.groups.places // today.cells
+        mean_times = today.groups.sizes * (per_rank * world_size)[of_batches]
+        per_rank[of_batches[mean_times != n_samples[of_batches]]] = 0
     is_kept = np.ones(len(per_rank), dtype=np.bool_)
     found: list[_Groups] = []
     # Steps of one kind are cut together; in which company a step is must not change how.

@@ -34,6 +34,7 @@ class StepRules:
     tokens_per_batch: int
     pad_to_multiple_of: int = 1
     in_turns: bool = False  # whether ranks wait for each other in every batch, not once per step
+    equal_sizes: bool = False  # whether all batches of a step have equally many samples
     pairs: int | None = None  # pairs of tokens that attention computes in the time of one token
     row_length: int | None = None  # tokens of every row; None for those of its batch's longest
 
@@ -72,7 +73,7 @@ def regrouped_step(lengths: Ints, sizes: Ints, rules: StepRules) -> tuple[Ints, 
     per_rank = min(int((sizes > 0).sum(axis=0).max()), n // rules.world_size)
     n_batches = per_rank * rules.world_size
     # One rank with one batch has nothing to regroup, and no rank without a batch.
-    if n_batches < 2:
+    if n_batches < 2 or (rules.equal_sizes and (rows * n_batches != n).any()):
         return None
     widths = rules.widths(np.maximum.reduceat(lengths, np.cumsum(rows) - rows))
     costs = np.zeros((1, *sizes.shape))
@@ -94,16 +95,20 @@ def better_batches(
     lengths: Ints, sizes: Ints, costs: Floats, largest: Ints, per_rank: int, rules: StepRules
 ) -> tuple[SharedBatches, Ints]:
     """Return `per_rank` batches for each rank, and the steps for which they are better than today's
-    of `costs` (n_steps,) for the slowest rank and `largest` (n_steps,) tokens.
-    `lengths` (n_steps, n) fall along a step and are filled up after its
+    of `costs` (n_steps,) for the slowest rank and `largest` (n_steps,) tokens; with `equal_sizes`,
+    today's have them too. `lengths` (n_steps, n) fall along a step and are filled up after its
     `sizes` (n_steps,) samples; `strides` are the same for all steps.
     """
     widths, n_batches = rules.widths(lengths), per_rank * rules.world_size
     most_rows = np.maximum(rules.tokens_per_batch // np.maximum(widths, 1), 1)
     steps = SortedSteps(rules.row_costs(widths), most_rows, sizes)
-    steps = fitting(steps, n_batches, np.maximum(widths, 1))
-    stride = int(strides(sizes[:1], np.array([n_batches]))[0])
-    found = best_batches(steps, per_rank, rules.world_size, stride, in_turns=rules.in_turns)
+    if rules.equal_sizes:
+        offsets = np.arange(n_batches + 1) * (sizes // n_batches)[:, None]
+        found = _shared(steps, offsets, rules.world_size, in_turns=rules.in_turns)
+    else:
+        steps = fitting(steps, n_batches, np.maximum(widths, 1))
+        stride = int(strides(sizes[:1], np.array([n_batches]))[0])
+        found = best_batches(steps, per_rank, rules.world_size, stride, in_turns=rules.in_turns)
     widths_of_batches = np.take_along_axis(widths, found.offsets[:, :-1], axis=1)
     new_largest = (np.diff(found.offsets, axis=1) * widths_of_batches).max(axis=1)
     # Where ranks have unlike numbers of batches, the largest may have to grow: that step is kept.

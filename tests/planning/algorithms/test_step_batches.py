@@ -41,6 +41,7 @@ RULES = {
     "tokens_per_batch": st.integers(1, 1500),
     "pad_to_multiple_of": st.sampled_from([1, 8, 64]),
     "in_turns": st.booleans(),
+    "equal_sizes": st.booleans(),
 }
 
 
@@ -51,6 +52,15 @@ def in_batches(positions: list[int], sizes: np.ndarray) -> list[list[list[int]]]
     return [
         batches[first : first + sizes.shape[1]] for first in range(0, sizes.size, sizes.shape[1])
     ]
+
+
+def slowest(batches: list[list[list[int]]], lengths: list[int], rules: StepRules) -> int:
+    def width(batch: list[int]) -> int:
+        longest = max((lengths[position] for position in batch), default=0)
+        return -(-longest // rules.pad_to_multiple_of) * rules.pad_to_multiple_of
+
+    tokens = [[len(batch) * width(batch) for batch in turn] for turn in batches]
+    return sum(map(max, tokens)) if rules.in_turns else max(map(sum, zip(*tokens, strict=True)))
 
 
 @given(step=steps(), drawn=st.fixed_dictionaries(RULES))
@@ -69,6 +79,7 @@ def assert_same_batches(
     spec = StrategySpec.of(
         "regrouped",
         tokens_per_batch=rules.tokens_per_batch,
+        equal_sizes=rules.equal_sizes,
         of=f"static:batch_size=1,pad_to_multiple_of={rules.pad_to_multiple_of}",
     )
     settings = Settings(
@@ -96,6 +107,32 @@ def assert_same_batches(
         assert len({*np.count_nonzero(new_sizes, axis=0)}) == 1
 
 
+@given(step=steps(), drawn=st.fixed_dictionaries(RULES))
+def test_equal_sizes_are_those_of_a_plain_loop(step, drawn):
+    lengths, (sizes, world_size) = step[0], (np.array(step[1]), len(step[1][0]))
+    rules = StepRules(world_size, **{**drawn, "equal_sizes": True})
+    found = regrouped_step(lengths, sizes, rules)
+    today = in_batches(list(range(len(lengths))), sizes)
+    if len({*sizes.ravel().tolist()}) > 1 and sizes.all():
+        assert found is None
+    if sizes.min() < sizes.max() or not lengths:
+        return
+    size = int(sizes[0, 0])
+    falling = sorted(lengths, reverse=True)
+    cut = [falling[first : first + size] for first in range(0, len(falling), size)]
+    batches = today if found is None else in_batches(found[0].tolist(), found[1])
+    made = [[lengths[position] for position in batch] for turn in batches for batch in turn]
+    if found is not None:
+        assert found[1].tolist() == sizes.tolist()
+        assert sorted(found[0].tolist()) == [*range(len(lengths))]
+        assert sorted(made, reverse=True) == sorted(cut, reverse=True)
+        assert slowest(batches, lengths, rules) < slowest(today, lengths, rules)
+    elif rules.in_turns or world_size == 1:
+        # Batches of similar cost meet, and with these it is known what ranks compute.
+        in_cut = [*range(len(falling))]
+        assert slowest(in_batches(in_cut, sizes), falling, rules) >= slowest(today, lengths, rules)
+
+
 PYTHONS = [sys.executable, *filter(None, [os.environ.get("BATCHSTAT_TEST_PYTHON")])]
 """BATCHSTAT_TEST_PYTHON is one with NumPy, of 3.8 or later."""
 
@@ -120,7 +157,7 @@ assert not [name for name in sys.modules if name.startswith("batchstat.")]
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("rules", [{}, {"in_turns": True}, {"pairs": 9}])
+@pytest.mark.parametrize("rules", [{}, {"in_turns": True}, {"equal_sizes": True}, {"pairs": 9}])
 def test_a_step_is_planned_where_batchstat_is_not_installed(python, rules):
     lengths = np.random.default_rng(1).integers(1, 200, 4 * 2 * 8).tolist()
     sizes, kept = [[8, 8]] * 4, StepRules(world_size=2, tokens_per_batch=1600, **rules)
