@@ -233,6 +233,14 @@ def test_widths_are_rounded_as_the_setup_rounds_them():
     assert sum(len(b.rows) for step in steps.values() for rank in step for b in rank) == 102
 
 
+def test_steps_are_cut_by_rounded_widths():
+    """By their lengths, two of 128 and six of 66 tokens would be the cheapest, rounded to 128."""
+    settings = {"world_size": 1, "gradient_accumulation_steps": 2, "batch_size": 4, "order": "file"}
+    lengths = [65, 20, 128, 1, 64, 100, 10, 66]
+    steps = steps_of(lengths, "regrouped", pad_to_multiple_of=64, **settings)
+    assert [(len(b.rows), b.width) for b in steps[0][0]] == [(4, 128), (4, 64)]
+
+
 def test_batches_of_unlike_size_take_fewer_tokens():
     lengths = [100, 100, 9, 9, 9, 9, 9, 9] * 4
     report = batchstat.compare(
