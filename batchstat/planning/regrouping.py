@@ -1,23 +1,15 @@
 """Steps regrouped: the samples of every step that a setup makes, in other batches of that step."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.lengths.arrays import Floats, Ints, expand_ranges, gather_groups, round_up
+from batchstat.lengths.arrays import Floats, Ints, expand_ranges, gather_groups
 from batchstat.planning.algorithms.cutting import longest_of_each
-from batchstat.planning.algorithms.rank_loads import SWAPS, meet_in_turns, share_evenly
-from batchstat.planning.algorithms.step_cuts import (
-    SortedSteps,
-    cheapest_cuts,
-    cut_by_target,
-    cuts_by_targets,
-    fitting,
-    least_targets,
-    strides,
-)
+from batchstat.planning.algorithms.step_batches import StepRules, better_batches
+from batchstat.planning.algorithms.step_cuts import strides
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import in_turns, plan_and_distribute, plan_shares, remakes_last
 from batchstat.planning.settings import ResolvedSettings
@@ -78,29 +70,32 @@ def regroup(
     `plan` has whole steps of the setup, one sample per row and one batch per unit, which ranks have
     in (n_turns, world_size) `turns`, −1 for none. Returns the new batches likewise, as they come.
     """
-    world_size = turns.shape[1]
-    today = _steps_of(plan, turns, strategy, settings)
+    world_size, rules = turns.shape[1], strategy.rules(settings)
+    today = _steps_of(plan, turns, rules, settings)
     lengths = plan.lengths[today.entries]
-    steps = np.repeat(np.arange(len(today.per_rank)), np.diff(today.step_offsets))
+    n_samples = np.diff(today.step_offsets)
+    steps = np.repeat(np.arange(len(n_samples)), n_samples)
     # Stable, so that equal lengths stay in their sequence.
     order = np.lexsort((-lengths, steps))
     falling = lengths[order]  # along each step
-    per_rank = np.minimum(today.per_rank, np.diff(today.step_offsets) // world_size)
+    per_rank = np.minimum(today.per_rank, n_samples // world_size)
+    if rules.equal_sizes:  # a step is kept where its batches have another size than their mean
+        of_batches = today.groups.places // today.cells
+        mean_times = today.groups.sizes * (per_rank * world_size)[of_batches]
+        per_rank[of_batches[mean_times != n_samples[of_batches]]] = 0
     is_kept = np.ones(len(per_rank), dtype=np.bool_)
     found: list[_Groups] = []
     # Steps of one kind are cut together; in which company a step is must not change how.
-    kinds = np.stack([per_rank, strides(np.diff(today.step_offsets), per_rank * world_size)])
+    kinds = np.stack([per_rank, strides(n_samples, per_rank * world_size)])
     # One rank with one batch has nothing to regroup, and no rank without a batch.
     for batches, stride in np.unique(kinds[:, per_rank * world_size > 1], axis=1).T.tolist():
         same = np.flatnonzero((kinds == [[batches], [stride]]).all(axis=0))
-        sizes = np.diff(today.step_offsets)[same]
+        sizes = n_samples[same]
         # Steps of similar sizes together, since they are padded to the largest; and few at a time.
         same = same[np.argsort(sizes, kind="stable")]
         at_once = max(1, _AT_ONCE // int(sizes.max()))
         for part in np.split(same, range(at_once, len(same), at_once)):
-            groups, improved = _regroup_steps(
-                part, batches, stride, falling, today, strategy, settings
-            )
+            groups, improved = _regroup_steps(part, batches, falling, today, rules)
             is_kept[improved] = False
             found.append(groups)
     kept = np.flatnonzero(is_kept[today.groups.places // today.cells])
@@ -125,15 +120,13 @@ def regroup(
         row_offsets=np.arange(len(entries) + 1),
         batch_offsets=offsets,
         unit_offsets=np.arange(len(offsets)),
-        widths=row_widths(longest_of_each(lengths, offsets), strategy),
+        widths=rules.widths(longest_of_each(lengths, offsets)),
         starts=None if plan.starts is None else plan.starts[entries],
     )
     return regrouped, new_turns[:n_turns]
 
 
-def _steps_of(
-    plan: BatchPlan, turns: Ints, strategy: Regrouped, settings: ResolvedSettings
-) -> _Today:
+def _steps_of(plan: BatchPlan, turns: Ints, rules: StepRules, settings: ResolvedSettings) -> _Today:
     """Return the steps of a setup, as `regroup` takes them."""
     world_size = turns.shape[1]
     # Where the epoch ends within the first step, that has no more turns.
@@ -144,16 +137,11 @@ def _steps_of(
     offsets, entries = gather_groups(plan.row_offsets[plan.batch_offsets], batches)
     sizes, widths = np.diff(offsets), plan.widths[batches]
     table = np.zeros(n_steps * cells)
-    table[places] = sizes * row_costs(widths, strategy)
+    table[places] = sizes * rules.row_costs(widths)
     table = table.reshape(n_steps, -1, world_size)
     has_batch = np.bincount(places, minlength=n_steps * cells).reshape(table.shape)
     largest = np.zeros(n_steps, dtype=np.int64)
     np.maximum.at(largest, places // cells, sizes * widths)
-    # What the slowest rank computes, summed over the meetings of ranks.
-    if settings.wait == "micro-batch":
-        costs = table.max(axis=2).sum(axis=1)
-    else:
-        costs = table.sum(axis=1).max(axis=1)
     return _Today(
         entries=entries,
         groups=_Groups(places, offsets[:-1], sizes),
@@ -161,105 +149,28 @@ def _steps_of(
         # The batches before each step, and with these the entries.
         step_offsets=offsets[np.searchsorted(places, np.arange(n_steps + 1) * cells)],
         per_rank=has_batch.sum(axis=1).max(axis=1),
-        costs=costs,
+        costs=rules.slowest(table),
         largest=largest,
     )
 
 
-def row_costs(widths: Ints, strategy: Regrouped) -> Floats:
-    """Return the cost of rows of these widths: their tokens, or with `pairs` also the pairs of
-    tokens that attention computes; an empty row costs a token. Floats hold the square of any width.
-    """
-    tokens = np.maximum(widths, 1).astype(np.float64)
-    return tokens if strategy.pairs is None else tokens * strategy.pairs + tokens**2
-
-
 def _regroup_steps(
-    steps: Ints,
-    batches: int,
-    stride: int,
-    falling: Ints,
-    today: _Today,
-    strategy: Regrouped,
-    settings: ResolvedSettings,
+    steps: Ints, batches: int, falling: Ints, today: _Today, rules: StepRules
 ) -> tuple[_Groups, Ints]:
     """Regroup steps of one number of batches per rank. Returns the new batches of those that are
     better then, of entries sorted by length; and these steps.
     """
-    world_size = settings.world_size
     first, sizes = today.step_offsets[steps], np.diff(today.step_offsets)[steps]
     # A row for each step, filled up with its shortest sample.
     columns = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
-    widths = row_widths(falling[first[:, None] + columns], strategy)
-    most_rows = np.maximum(strategy.tokens_per_batch // np.maximum(widths, 1), 1)
-    sorted_steps = SortedSteps(row_costs(widths, strategy), most_rows, sizes)
-    sorted_steps = fitting(sorted_steps, batches * world_size, np.maximum(widths, 1))
-    offsets, costs, places = best_batches(
-        sorted_steps, batches, world_size, stride, in_turns=settings.wait == "micro-batch"
+    lengths = falling[first[:, None] + columns]
+    found, better = better_batches(
+        lengths, sizes, today.costs[steps], today.largest[steps], batches, rules
     )
-    widths_of_batches = np.take_along_axis(widths, offsets[:, :-1], axis=1)
-    largest = (np.diff(offsets, axis=1) * widths_of_batches).max(axis=1)
-    # Where ranks have unlike numbers of batches, the largest may have to grow: that step is kept.
-    # One that comes to fit is changed even if it then computes more. No batches of a step are
-    # smaller than its longest sample.
-    largest_now = today.largest[steps]
-    budget = np.maximum(strategy.tokens_per_batch, widths[:, 0])
-    is_better = (costs < today.costs[steps]) & (largest <= np.maximum(largest_now, budget))
-    better = np.flatnonzero(is_better | ((largest_now > budget) & (largest <= budget)))
+    offsets = found.offsets[better]
     groups = _Groups(
-        (steps[better, None] * today.cells + places[better]).ravel(),
-        (first[better, None] + offsets[better, :-1]).ravel(),
-        np.diff(offsets[better], axis=1).ravel(),
+        (steps[better, None] * today.cells + found.places[better]).ravel(),
+        (first[better, None] + offsets[:, :-1]).ravel(),
+        np.diff(offsets, axis=1).ravel(),
     )
     return groups, steps[better]
-
-
-def best_batches(
-    steps: SortedSteps, per_rank: int, world_size: int, stride: int, *, in_turns: bool
-) -> "SharedBatches":
-    """Cut steps into `per_rank` batches for each rank, and give these to ranks; `in_turns` where
-    ranks wait for each other in every batch. `stride` is that of `cheapest_cuts`, 0 without it.
-    """
-    n_batches = per_rank * world_size
-    in_turns = in_turns or world_size == 1 or per_rank == 1
-
-    def shared(offsets: Ints, swaps: int = SWAPS) -> SharedBatches:
-        costs = steps.batch_costs(offsets)
-        if in_turns:
-            return SharedBatches(offsets, *meet_in_turns(costs, world_size))
-        return SharedBatches(offsets, *share_evenly(costs, world_size, swaps))
-
-    # With one batch per rank only the largest counts, which is then as small as it can be.
-    if per_rank == 1:
-        return shared(cut_by_target(steps, n_batches, least_targets(steps, n_batches)))
-    cheapest = [shared(cheapest_cuts(steps, n_batches, stride))] if stride else []
-    if cheapest and world_size == 1:
-        return cheapest[0]
-    # Swaps take most of the time, so that only the best of these cuts is shared with them.
-    by_targets = _best(shared(offsets, swaps=0) for offsets in cuts_by_targets(steps, n_batches))
-    results = [by_targets if in_turns else shared(by_targets.offsets)]
-    return _best([*results, *cheapest])
-
-
-class SharedBatches(NamedTuple):
-    """Batches of steps, given to ranks."""
-
-    offsets: Ints  # (n_steps, n_batches + 1) samples of each batch
-    costs: Floats  # (n_steps,) what the slowest rank computes, summed over the meetings of ranks
-    places: Ints  # (n_steps, n_batches) turn × `world_size` + rank of each
-
-
-def _best(results: Iterable[SharedBatches]) -> SharedBatches:
-    """Return the result that costs least, for each step; of equal ones the first."""
-    best, *others = results
-    for other in others:
-        better = np.flatnonzero(other.costs < best.costs)
-        for array, of_other in zip(best, other, strict=True):
-            array[better] = of_other[better]
-    return best
-
-
-def row_widths(lengths: Ints, strategy: Regrouped) -> Ints:
-    """Return the widths of batches whose longest samples have these lengths."""
-    longest = lengths if strategy.row_length is None else np.full_like(lengths, strategy.row_length)
-    return round_up(longest, strategy.pad_to_multiple_of)

@@ -189,6 +189,31 @@ def test_attention_counts_where_it_takes_time(lengths, settings, pairs):
     assert all(work(new[number]) <= work(step) for number, step in now.items())
 
 
+@given(lengths=LENGTHS, settings=SETTINGS)
+def test_equal_sizes_stay_equal(lengths, settings):
+    """In steps of one size, and all others stay as they are."""
+    try:
+        now = steps_of(lengths, "static", **settings)
+    except batchstat.BatchstatError:
+        return
+    new = steps_of(lengths, "regrouped:equal_sizes=true,of=static", **settings)
+    assert new.keys() == now.keys()
+    for number, step in new.items():
+        today, wait = now[number], settings["wait"]
+        sizes_now = [[len(batch.rows) for batch in rank] for rank in today]
+        assert [[len(batch.rows) for batch in rank] for rank in step] == sizes_now
+        assert samples_of(step) == samples_of(today)
+        if [[b.records for b in rank] for rank in step] == [
+            [b.records for b in rank] for rank in today
+        ]:
+            continue
+        assert len({size for sizes in sizes_now for size in sizes}) == 1
+        assert slowest(step, wait) < slowest(today, wait)
+        assert max(tokens(b) for rank in step for b in rank) <= max(
+            tokens(b) for rank in today for b in rank
+        )
+
+
 def test_an_epoch_that_does_not_fit_in_memory_is_refused_in_a_line(monkeypatch):
     monkeypatch.setattr(samples, "_memory", lambda: 500 * 192)
     settings = {"strategies": ["regrouped"], "batch_size": 2, "world_size": 2, "order": "file"}
@@ -206,6 +231,14 @@ def test_widths_are_rounded_as_the_setup_rounds_them():
     steps = steps_of(list(range(1, 101)), f"regrouped:of={setup}", **settings)
     assert {b.width for step in steps.values() for rank in step for b in rank} == {64, 128}
     assert sum(len(b.rows) for step in steps.values() for rank in step for b in rank) == 102
+
+
+def test_steps_are_cut_by_rounded_widths():
+    """By their lengths, two of 128 and six of 66 tokens would be the cheapest, rounded to 128."""
+    settings = {"world_size": 1, "gradient_accumulation_steps": 2, "batch_size": 4, "order": "file"}
+    lengths = [65, 20, 128, 1, 64, 100, 10, 66]
+    steps = steps_of(lengths, "regrouped", pad_to_multiple_of=64, **settings)
+    assert [(len(b.rows), b.width) for b in steps[0][0]] == [(4, 128), (4, 64)]
 
 
 def test_batches_of_unlike_size_take_fewer_tokens():
@@ -246,6 +279,7 @@ def test_what_cannot_be_regrouped_says_why(spec, settings, message):
     ("text", "of", "budget"),
     [
         ("regrouped", "static", 100),
+        ("regrouped:equal_sizes=true,of=static:batch_size=4", "static:batch_size=4", 100),
         (
             "regrouped:of=static:batch_size=3,drop_last=true",
             "static:batch_size=3,drop_last=true",
@@ -262,7 +296,8 @@ def test_what_follows_of_is_its_own(text, of, budget):
     basis = Settings(tokens_per_batch=100).resolve(50, None)
     spec = StrategySpec.parse(text)
     made = spec.strategy(vars(basis))
-    assert made.parameters == {"of": of, "tokens_per_batch": budget, "pairs": None}
+    equal = {"equal_sizes": "equal_sizes=true" in text}
+    assert made.parameters == {"of": of, "tokens_per_batch": budget, "pairs": None, **equal}
     assert made.setup == StrategySpec.parse(of).strategy(vars(basis))
     changed = spec.with_parameter("tokens_per_batch", 32)
     assert StrategySpec.parse(changed.text).strategy(vars(basis)).parameters == {

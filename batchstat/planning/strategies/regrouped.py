@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from batchstat.errors import OptionError
 from batchstat.parameters import described, parameter
+from batchstat.planning.algorithms.step_batches import StepRules
 from batchstat.planning.distribution import REPEATING
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.settings import ResolvedSettings
@@ -24,7 +25,8 @@ def _of_setup(name: str) -> Any:
     The samples of each step, the number of steps, the order and the learning rate stay. So does the
     gradient of a loss that is summed over the step and divided once. A step that would compute no
     less stays as it is, unless it fits only regrouped; so does one with fewer samples than ranks.
-    Give `of` last: all that follows it is its own.
+    A loss that is a mean of each batch over its samples keeps its gradient with `equal_sizes`. Give
+    `of` last: all that follows it is its own.
 
     Ranks, remainder, drop_last and longer samples: those of `of`. Needs several ranks, or
     gradient_accumulation_steps above 1. Budget: `tokens_per_batch`, exceeded only where a step does
@@ -45,6 +47,10 @@ class Regrouped(Strategy):
         "no time of its own.",
         None,
     )
+    equal_sizes: bool = parameter(
+        "All batches of a step keep one number of samples; steps without one stay as they are.",
+        False,
+    )
     setup: Strategy  # the strategy that `of` names, with its parameters
 
     def __post_init__(self) -> None:
@@ -55,7 +61,7 @@ class Regrouped(Strategy):
     @property
     def parameters(self) -> dict[str, Any]:
         """Its own parameters; those of `of` follow from its text and the settings."""
-        return {key: vars(self)[key] for key in ("of", "tokens_per_batch", "pairs")}
+        return {key: vars(self)[key] for key in ("of", "tokens_per_batch", "pairs", "equal_sizes")}
 
     order = _of_setup("order")
     shuffles_as = _of_setup("shuffles_as")
@@ -70,6 +76,18 @@ class Regrouped(Strategy):
     def keeps_random_steps(self) -> bool:
         """Whether no length decides which samples belong to a step, as far as is known."""
         return isinstance(self.setup, Static | Fixed) or self.setup.is_given
+
+    def rules(self, settings: ResolvedSettings) -> StepRules:
+        """Return what the batches of each step keep to."""
+        return StepRules(
+            world_size=settings.world_size,
+            tokens_per_batch=self.tokens_per_batch,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            in_turns=settings.wait == "micro-batch",
+            equal_sizes=self.equal_sizes,
+            pairs=self.pairs,
+            row_length=self.row_length,
+        )
 
     def repeats_samples(self, settings: ResolvedSettings) -> bool:
         """Return whether the samples that even out the ranks are in batches of others."""

@@ -107,7 +107,7 @@ def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
         strategy, label = row.request.strategy, row.label
         # Its setup is the row above it: the name alone leaves room for columns.
         if isinstance(strategy, Regrouped) and strategy.setup == current.request.strategy:
-            label = row.name
+            label = f"{row.name}:equal_sizes=true" if strategy.equal_sizes else row.name
         elif row.label == f"{row.name}:distribute=balanced":
             label = f"{row.name}{_BALANCED}"
         name = Text(f"{sign} {folded(label, _LONGEST_NAME)}", style=style)

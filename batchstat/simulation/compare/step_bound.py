@@ -7,7 +7,6 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.planning.algorithms.step_cuts import SortedSteps, cheapest_cuts
 from batchstat.planning.rank_batches import RankBatches, plan_ranks
-from batchstat.planning.regrouping import row_costs, row_widths
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.regrouped import Regrouped
 from batchstat.planning.strategies.spec import RowRequest
@@ -47,21 +46,21 @@ def _of_step(
     planned: RankBatches, step: int, request: RowRequest, strategy: Regrouped
 ) -> tuple[float, float]:
     """Return what the slowest rank of a step computes, and its lower bound."""
-    in_turns = request.settings.wait == "micro-batch"
+    rules = strategy.rules(request.settings)
     batches: Ints = np.flatnonzero(planned.steps == step)
     offsets, entries = gather_groups(planned.entry_offsets, batches)
     ranks, world_size = planned.ranks[batches], planned.world_size
     # The turn of each batch: how many of its rank come before it.
     turns = np.array([int((ranks[:i] == rank).sum()) for i, rank in enumerate(ranks)])
-    costs = np.zeros((turns.max() + 1, world_size))
-    costs[turns, ranks] = np.diff(offsets) * row_costs(planned.widths[batches], strategy)
-    slowest = costs.max(axis=1).sum() if in_turns else costs.sum(axis=0).max()
+    costs = np.zeros((1, turns.max() + 1, world_size))
+    costs[0, turns, ranks] = np.diff(offsets) * rules.row_costs(planned.widths[batches])
+    slowest = rules.slowest(costs)[0]
     falling = -np.sort(-planned.lengths[entries])
-    rows = row_costs(row_widths(falling, strategy), strategy)
+    rows = rules.row_costs(rules.widths(falling))
     n = len(rows)
     sorted_step = SortedSteps(rows[None], np.full((1, n), n), np.array([n]))
     cheapest = sorted_step.batch_costs(cheapest_cuts(sorted_step, len(batches), 1)).sum()
     # A rank with the longest sample has other batches too: of one short sample at least.
     fewest = int(np.bincount(ranks, minlength=world_size).min())
-    beside = 0.0 if in_turns else rows[n - max(fewest - 1, 0) :].sum()
+    beside = 0.0 if rules.in_turns else rows[n - max(fewest - 1, 0) :].sum()
     return float(slowest), float(max(cheapest / world_size, rows[0] + beside))

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 
 import batchstat
+from batchstat.planning.algorithms.step_batches import SharedBatches, best_batches
 from batchstat.planning.algorithms.step_cuts import SortedSteps, cheapest_cuts, fitting, strides
-from batchstat.planning.regrouping import SharedBatches, best_batches
 
 Groups = list[list[int]]
 

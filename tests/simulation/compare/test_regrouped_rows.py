@@ -113,6 +113,28 @@ def test_the_cost_of_attention_is_that_of_the_model():
     assert row.counts.compute <= by_tokens.counts.compute
 
 
+def test_batches_of_equal_sizes_are_a_row_of_their_own(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("lengths.npy", LENGTHS)
+    spec = "regrouped:equal_sizes=true,of=static:batch_size=4"
+    made = batchstat.compare(
+        LENGTHS, current="static:batch_size=4", strategies=["regrouped", spec], **SEVERAL
+    )
+    row = made[spec]
+    assert made["regrouped:of=static:batch_size=4"].counts.compute < row.counts.compute
+    assert row.counts.compute < made.current.counts.compute
+    assert row.counts.max_batch_tokens == made.current.counts.max_batch_tokens
+    assert "regrouped:equal_sizes=true " in screen(made)
+    assert cli("profile", "lengths.npy", "--no-plots")[0] == 0
+    ranks = ("--world-size", 4, "--gradient-accumulation-steps", 4)
+    code, lines, _ = cli("recipe", *ranks, "--strategy", spec)
+    assert (code, f'"{spec}"' in lines) == (0, True)
+    pasted = batchstat.compare(
+        LENGTHS, current="static:batch_size=4", strategies=[row.label], **SEVERAL
+    )
+    assert pasted[spec].counts == row.counts
+
+
 def test_samples_that_are_padded_before_are_not_regrouped():
     from batchstat.recording.given_batches import GivenBatches
 
