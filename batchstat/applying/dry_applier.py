@@ -170,6 +170,7 @@ class DryApplier:
                 learner,
                 cut,
                 way,
+                learner.lengths.numbers,
                 self._ranks(),
                 lambda data: given_of(data)[1],
             )

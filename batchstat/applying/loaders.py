@@ -72,11 +72,11 @@ class CuttingCollate:
     """
 
     def __init__(self, collate: Any, cut: SharedCut) -> None:
-        self._collate, self._cut = collate, cut
+        self.collate, self._cut = collate, cut
 
     def __call__(self, samples: Any) -> CutBatch:
         """Return the batch of samples."""
-        data = self._collate(samples)
+        data = self.collate(samples)
         try:
             return self._cut.of_batch(data)
         except Exception as error:  # the loop gets the batch as it came

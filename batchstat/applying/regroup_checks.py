@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from .checks import CheckedStep, Stage
 from .cutting import Cut, UnknownError, arrays_by_place
 from .learning import Learner
+from .loaders import CuttingCollate
 from .regrouping import Planned, StepNumbers, Way, regrouped, tokens_of
 from .step_state import RandomState, all_agree, largest_of_ranks
 
@@ -17,9 +18,13 @@ _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}  # ranks meet in each batc
 class ReadLoader:
     """The loader of an iterator: how its samples are drawn, and fetched by number."""
 
-    def __init__(self, iterator: Any, ranks: tuple[int, int]) -> None:
-        """Note what an iterator draws, if it draws numbers of samples."""
+    def __init__(self, iterator: Any, ranks: tuple[int, int], regrouper: Any = None) -> None:
+        """Note what an iterator draws, if it draws numbers of samples; a `regrouper` may be on
+        later.
+        """
         self._data_set, self._collate = iterator._dataset, iterator._collate_fn
+        if isinstance(self._collate, CuttingCollate):
+            self._collate = self._collate.collate
         self.steps: StepNumbers | None = None
         self.why_not = ""  # why its steps cannot be regrouped
         if iterator._dataset_kind != 0:  # that of a data set with an index
@@ -29,7 +34,10 @@ class ReadLoader:
         elif not getattr(iterator, "_in_order", True):
             self.why_not = "its loader yields batches in the sequence in which workers have them"
         else:
-            self.steps = iterator._sampler_iter = StepNumbers(iterator, ranks, None, 0)
+            self.steps = StepNumbers(iterator, ranks, regrouper, 0)
+            if regrouper is not None:
+                self.steps = regrouper.begin(iterator, 0)
+            iterator._sampler_iter = self.steps
 
     @property
     def n_samples(self) -> int:
@@ -41,21 +49,22 @@ class ReadLoader:
 
     def fetch(self, numbers: Sequence[int]) -> Any:
         """Return the batch of samples. Raises UnknownError where it is another one each time."""
-        from torch.utils.data._utils.fetch import _MapDatasetFetcher
-
-        fetcher, state = (
-            _MapDatasetFetcher(self._data_set, True, self._collate, False),
-            RandomState(),
-        )
-        batch = fetcher.fetch(numbers)
+        state = RandomState()
+        batch = self.fetch_once(numbers)
         has_moved = state.has_moved()
         state.restore()
-        again = dict(arrays_by_place(fetcher.fetch(numbers)))
+        again = dict(arrays_by_place(self.fetch_once(numbers)))
         state.restore()
         arrays = dict(arrays_by_place(batch))
         if has_moved or not _are_equal(arrays, again):
             raise UnknownError("its collator or data set draws random numbers")
         return batch
+
+    def fetch_once(self, numbers: Sequence[int]) -> Any:
+        """Return the batch of samples, as it comes now."""
+        from torch.utils.data._utils.fetch import _MapDatasetFetcher
+
+        return _MapDatasetFetcher(self._data_set, True, self._collate, False).fetch(numbers)
 
 
 def _are_equal(arrays: dict[Any, Any], others: dict[Any, Any]) -> bool:
@@ -81,11 +90,12 @@ def regrouped_step(
     learner: Learner,
     cut: Cut | None,
     first_way: Way,
+    seen: Sequence[Any],
     ranks: tuple[int, int],
     sign_of: Callable[[Any], Any],
 ) -> RegroupedStep:
     """Return the step to check, which all ranks choose alike. `first_way` says what is the same in
-    all ways. Raises UnknownError, on all ranks.
+    all ways; batches that were `seen` say how large one may be. Raises UnknownError, on all ranks.
     """
     steps, why_not, accumulation = loader.steps, loader.why_not, first_way.accumulation
     if steps is not None and steps.draws:
@@ -100,7 +110,7 @@ def regrouped_step(
         raise UnknownError(why_not or "another rank has another loader")
     assert steps is not None
     ends, lengths = learner.lengths.by_number(most)
-    largest = max(tokens_of(first_way, lengths[:, n]) for n in learner.lengths.numbers)
+    largest = max((tokens_of(first_way, lengths[:, batch]) for batch in seen), default=1)
     base = first_way._replace(tokens_per_batch=largest_of_ranks([largest])[0])
     knows_ranks = all_agree(steps.knows_ranks)
     own = ranks[0] if knows_ranks else 0

@@ -15,7 +15,8 @@ from .sharding import batches_of_ranks
 from .step_state import RandomState, largest_of_ranks
 
 LENGTHS_FILE = "lengths.bin"  # (n_sets, n_samples) int32, beside the verdict
-_MOST_KEPT = 256  # turns of a dry run, of which one step is checked
+_OF_ANOTHER = "another rank cannot go on"
+_MOST_KEPT = 256  # turns, of which one step is checked
 
 
 class Way(NamedTuple):
@@ -50,7 +51,7 @@ class StepNumbers:
         self.handed: deque[Planned] = deque()  # asked for, and not yielded by the loader yet
         self.n_turns, self.first = 0, 0  # turns that were drawn; the first that may be regrouped
         self.is_ended = self.draws = False  # whether it draws random numbers within an epoch
-        self.turns: list[list[Any]] = []  # in a dry run, the first ones
+        self.turns: list[list[Any]] = []  # the first ones
         self._n_carried = n_carried  # batches of the step that the epoch before left
         self._views: list[Any] | None = None
         self._own = ranks[0]
@@ -111,7 +112,7 @@ class StepNumbers:
                 break
             turns.append(turn)
             self.n_turns += 1
-            if self._regrouper is None and len(self.turns) < _MOST_KEPT:
+            if watches and len(self.turns) < _MOST_KEPT:
                 self.turns.append(turn)
         return turns
 
@@ -144,18 +145,22 @@ class Regrouper:
         self._live = iterator._sampler_iter
         return self._live
 
+    def settle(self, way: Way, ends: Sequence[Any], lengths: Any) -> None:
+        """Set how steps are regrouped, where that is learnt in the training itself."""
+        self.way, self._ends, self._lengths = way, ends, lengths
+
+    def end(self, why_not: str) -> None:
+        """Regroup no more, as all ranks do."""
+        self.is_on, self.is_over = False, True
+        sys.stderr.write("batchstat: steps are not regrouped: %s\n" % why_not)
+
     def agree(self, steps: StepNumbers) -> None:
         """Go on only if all ranks can, which all ask where an epoch begins."""
         if not self.is_over:
             if self.way.over_ranks and not steps.knows_ranks:
                 self._why_not = "the sampler of its ranks is not one that is known"
-            self._end_unless(largest_of_ranks([bool(self._why_not)])[0])
-
-    def _end_unless(self, is_refused: int) -> None:
-        if is_refused:
-            self.is_on, self.is_over = False, True
-            why = self._why_not or "another rank cannot go on"
-            sys.stderr.write("batchstat: steps are not regrouped: %s\n" % why)
+            if largest_of_ranks([bool(self._why_not)])[0]:
+                self.end(self._why_not or _OF_ANOTHER)
 
     def note_step(self, n_batches: int) -> None:
         """Note that a step has ended, with so many batches of this rank."""
@@ -174,8 +179,10 @@ class Regrouper:
             self._why_not = "its sampler draws random numbers within an epoch"
         n_turns = 0 if steps is None else steps.n_turns
         is_refused, first = largest_of_ranks([bool(self._why_not), n_turns])
-        self._end_unless(is_refused)
-        self.is_on = not self.is_over
+        if is_refused:
+            self.end(self._why_not or _OF_ANOTHER)
+            return
+        self.is_on = True
         if steps is not None:
             steps.first = first
 

@@ -37,11 +37,13 @@ class SampleLengths:
         for known, its in zip(self._lengths, ends):
             for end in [end for end in known if end not in its]:
                 del known[end]
-            for end, lengths in known.items():
-                lengths.append(row_lengths(arrays[end[0]], end[1]))
-                if len(lengths[-1]) != len(numbers):
-                    self.why_not = "the rows of its batches are no samples"
-                    return
+        found = [(known, end) for known in self._lengths for end in known]
+        if any(place not in arrays for _, (place, _) in found):  # a loop took it out of its batch
+            return
+        for known, end in found:
+            known[end].append(row_lengths(arrays[end[0]], end[1]))
+            if len(known[end][-1]) != len(numbers):
+                self.why_not = "the rows of its batches are no samples"
         self.numbers.append(numbers)
 
     def by_number(self, n_samples: int) -> tuple[list[Any], Any]:

@@ -27,6 +27,7 @@ from batchstat.recording.recorder.handing import Handing, holds_ids
 from batchstat.recording.recorder.patches import Patches
 from batchstat.recording.recorder.trainers import why_too_old
 from batchstat.training.watched_batches import WatchedBatch, token_weights, why_unseen
+from batchstat.training.watched_steps import WatchedSteps
 
 _MOST_BATCHES = 512  # that wait for a forward
 
@@ -70,7 +71,7 @@ def apply(
         trainer = trainer_or_loader
         if why := why_too_old():
             raise OptionError(why, "install that or later")
-        watched = _WatchedTraining(trainer.model, multiple)
+        watched = _WatchedTraining(trainer.model, multiple, WatchedSteps(trainer))
         get_loader = trainer.get_train_dataloader
 
         def get_train_dataloader() -> Any:
@@ -93,11 +94,11 @@ def apply(
 class _WatchedTraining:
     """A training whose first steps are watched, and whose batches are cut after them."""
 
-    def __init__(self, model: Any, multiple: int) -> None:
+    def __init__(self, model: Any, multiple: int, steps: WatchedSteps | None = None) -> None:
         import torch
 
         self.loader: Any = None
-        self._module, self._multiple = model, multiple
+        self._module, self._multiple, self._steps = model, multiple, steps
         self._model = Model(torch, model, None)
         self._batches: deque[WatchedBatch] = deque(maxlen=_MOST_BATCHES)
         self._paced, self._patches, self._clock = PacedCut(), Patches(), Clock()
@@ -116,8 +117,8 @@ class _WatchedTraining:
             torch,
             self._patches,
             self._begin_iterator,
-            lambda _: None,
-            lambda _iterator, _data, before, after: self._paced.note_tokens(before, after),
+            self._begin_epoch,
+            self._follow,
         )
         self._patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._following)
         # Last of all hooks, by which others may change what the model is given.
@@ -134,6 +135,17 @@ class _WatchedTraining:
     def _begin_iterator(self, iterator: Any) -> None:
         if self._is_own(iterator) and iterator._collate_fn is self.loader.collate_fn:
             self._paced.begin(iterator)
+
+    def _begin_epoch(self, iterator: Any) -> None:
+        import torch
+
+        # An evaluation on the same loader may be of one rank alone, and ranks have to agree.
+        if self._steps is not None and self._is_own(iterator) and torch.is_grad_enabled():
+            self._steps.begin_epoch(iterator)
+
+    def _follow(self, iterator: Any, data: Any, before: int, after: int) -> None:
+        today = 0 if self._steps is None else self._steps.follow(iterator, data)
+        self._paced.note_tokens(today or before, after)
 
     def _following(self, original: Any, iterator: Any) -> Any:
         data = original(iterator)
@@ -192,16 +204,20 @@ class _WatchedTraining:
     def _note_step(self) -> None:
         if self._is_watching and self._paced.n_steps == WHOLE_STEPS - 1:
             self._is_watching = False
+            while len(self._hooks) > 1:  # that of steps stays
+                self._hooks.pop(0).remove()
             try:
-                why_not = self._settle()
+                applied = self._settle()
             except Exception as error:  # the training must go on
-                why_not = str(error) if isinstance(error, UnknownError) else repr(error)
-            if why_not:
-                self._say(f"nothing is cut: {why_not}")
+                self._say(f"nothing is applied: {error!r}")
+                applied = False
+            if not applied:
                 self._end()
+                return
+        if self._steps is not None:
+            self._steps.note_step()
         if why_off := self._paced.note_step():
             self._say(f"nothing more is cut: {why_off}")
-            self._end()
 
     def _end(self) -> None:
         # What is patched stays: iterators hand out what they have collated until now.
@@ -209,36 +225,50 @@ class _WatchedTraining:
         while self._hooks:
             self._hooks.pop().remove()
 
-    def _settle(self) -> str:
-        """Set the cut, if the training stays the same with it; return why not."""
-        learner, cut, why_not = Learner(self._model.pad_token_id), None, ""
+    def _settle(self) -> bool:
+        """Set what is applied, where the training stays the same; return whether something is."""
+        learner = Learner(self._model.pad_token_id)
         batches = [each for each in self._batches if each.forwards]
+        handing = Handing()
+        for each in batches:
+            handing.learn(each.forwards, each.arrays)
+        why_not = why_left_alone(self._module, bool(self._multiple))
+        if not why_not and batches and not handing.settle():
+            why_not = "how its batches come out of those of its loader was not seen"
+        for each in () if why_not else batches:
+            learner.note(each.data, handing.read_whole(each.arrays), each)
+        why_not = why_not or learner.why_not
+        on_device = any(each.device.type != "cpu" for each in self._module.parameters())
+        cut = self._settle_cut(learner, handing, on_device, why_not or why_unseen(batches))
+        if self._steps is None:
+            return cut is not None
+        multiple = learner.multiple(self._multiple, on_device)
+        said = self._steps.settle(learner, cut, why_not, multiple)
+        if said:
+            self._say(said)
+        return cut is not None or bool(said)
+
+    def _settle_cut(
+        self, learner: Learner, handing: Handing, on_device: bool, why_not: str
+    ) -> Cut | None:
+        """Set the cut and return it; None, with why, where there is none."""
+        cut = None
         try:
-            why_not = why_left_alone(self._module, bool(self._multiple)) or why_unseen(batches)
-            handing = Handing()
-            for each in batches:
-                handing.learn(each.forwards, each.arrays)
-            if not why_not and not handing.settle():
-                why_not = "how its batches come out of those of its loader was not seen"
-            for each in batches:
-                if not why_not:
-                    learner.note(each.data, handing.read_whole(each.arrays), each)
-            on_device = any(each.device.type != "cpu" for each in self._module.parameters())
             cut = None if why_not else learner.cut(self._multiple, on_device)
         except UnknownError as error:
             why_not = str(error)
         # All ranks compute what is compared, or none: they may meet in the forward.
         if not all_agree(cut is not None):
-            return why_not or "another rank has nothing to cut"
+            self._say(f"nothing is cut: {why_not or 'another rank has nothing to cut'}")
+            return None
         assert cut is not None
         apart, precision = self._outputs_apart(learner, cut, handing)
         if not all_agree(apart <= LEAST[precision]):
-            return f"padding changes its outputs: cut, they differ by {apart:.2g}"
+            self._say(f"nothing is cut: padding changes outputs: cut, they differ by {apart:.2g}")
+            return None
         self._paced.shared.set(cut)
         self._say(f"padding is cut from now on: outputs of 2 batches are equal to {apart:.0e}")
-        while len(self._hooks) > 1:  # that of steps stays
-            self._hooks.pop(0).remove()
-        return ""
+        return cut
 
     def _outputs_apart(self, learner: Learner, cut: Cut, handing: Handing) -> tuple[float, str]:
         precision, apart = Precision(self._module), 0.0

@@ -157,7 +157,7 @@ def test_a_dry_run_that_was_made_before_is_taken(script, apply):
 def test_another_world_size_is_another_training(script, apply):
     first = apply(script)
     other = apply(script, WORLD_SIZE="2", RANK="0")
-    assert "nothing is cut: the dry run had another number of ranks, 1: the next run" in other.said
+    assert "nothing is applied: the dry run had another number of ranks, 1: the next run" in other.said
     assert not other.is_cut
     assert other.numbers("LOSSES") == first.numbers("LOSSES")
     assert apply(script, "--dry-run", WORLD_SIZE="2", RANK="0").code == 0
@@ -169,7 +169,7 @@ def test_a_script_that_fails_where_it_starts_first(tmp_path, apply):
     ended = apply(write(tmp_path, fails))
     assert ended.code == 0
     output = tmp_path / "run" / "dry-run" / "output.txt"
-    assert f"nothing is cut: the dry run ended with exit code 1: {output}" in ended.said
+    assert f"nothing is applied: the dry run ended with exit code 1: {output}" in ended.said
     assert "no such data" in output.read_text()
     assert not ended.is_cut
     assert apply(tmp_path / "train.py").is_cut
@@ -181,12 +181,12 @@ def test_a_command_that_never_trains(tmp_path, apply):
     ended = apply(script)
     assert ended.code == 3
     assert not ended.is_cut
-    assert "nothing is cut: the dry run ended with exit code 3" in ended.said
+    assert "nothing is applied: the dry run ended with exit code 3" in ended.said
     script.write_text("import torch\nprint('WIDTHS [30]')")
     ended = apply(script)
     assert ended.code == 0
     assert not ended.is_cut
-    assert "nothing is cut: no model was called with token ids" in ended.said
+    assert "nothing is applied: no model was called with token ids" in ended.said
 
 
 @pytest.mark.parametrize("option", ["--no-weights", "--dry-run --no-weights"])
@@ -222,7 +222,7 @@ def test_a_pipe_is_read_once(tmp_path):
     ended = ended_of(process, "given to it")
     assert ended.code == 0
     assert "given to it" in ended.printed
-    assert "nothing is cut: standard input is a pipe" in ended.said
+    assert "nothing is applied: standard input is a pipe" in ended.said
     assert not ended.is_cut
     assert not (tmp_path / "batchstat-results" / "run" / "dry-run").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
@@ -214,11 +215,8 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
             parts = model_facts.read(numbers.converted(as_array))
 
             def compute(batches: Any) -> float:  # what the checks compute of a step
-                given, taken = positional, batches
-                if positional and hasattr(self, "get_batch_samples"):
-                    taken, counted = _counted(self, batches)
-                    given = (counted, *positional[1:])
-                return sum(float(original(self, model, each, *given, **keywords)) for each in taken)
+                step = functools.partial(original, self, **keywords)
+                return computed_step(self, step, model, batches, bool(positional))
 
             recorder.applier.note(None, inputs, parts, model_facts.pad_token_id, compute)
         recorder.note_batch([forward])
@@ -239,14 +237,28 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     patches.replace(handler, "callbacks", lambda _: [reader, *quiet, reader])
 
 
-def _counted(trainer: Any, batches: list[Any]) -> tuple[list[Any], Any]:
-    """Return (batches of a step, their trained tokens), as a Trainer takes them from its loader."""
-    trainer.current_gradient_accumulation_steps = len(batches)
-    take, taken = trainer.get_batch_samples, (iter(batches), len(batches))
-    # The device came later than the count.
-    has_device = "device" in inspect.signature(take).parameters
-    found: tuple[list[Any], Any] = take(*taken, trainer.args.device) if has_device else take(*taken)
-    return found
+def makes_tail(trainer: Any) -> bool:
+    """Return whether a Trainer makes a step of the last batches of an epoch, fewer than a step's:
+    it does since it counts the tokens of a step.
+    """
+    return hasattr(trainer, "get_batch_samples")
+
+
+def computed_step(
+    trainer: Any, training_step: Any, model: Any, batches: list[Any], is_counted: bool
+) -> float:
+    """Compute the batches of a step as a Trainer does, up to its gradients; return their losses. A
+    version that counts the trained tokens of a step gets them, if `is_counted`.
+    """
+    given: list[Any] = []
+    if is_counted and makes_tail(trainer):
+        trainer.current_gradient_accumulation_steps = len(batches)
+        take = trainer.get_batch_samples
+        # The device came later than the count.
+        has_device = "device" in inspect.signature(take).parameters
+        device = (trainer.args.device,) if has_device else ()
+        batches, *given = take(iter(batches), len(batches), *device)
+    return sum(float(training_step(model, each, *given)) for each in batches)
 
 
 def why_too_old() -> str:
@@ -285,8 +297,7 @@ def _epoch_reader(trainer: Any, module: Any, recorder: Recorder, patches: Patche
                 recorder.applier.write(why_not=why)
             else:
                 accumulation = trainer.args.gradient_accumulation_steps
-                # Since it counts the tokens of a step, it makes one of the last batches, too.
-                tail = hasattr(trainer, "get_batch_samples")
+                tail = makes_tail(trainer)
                 recorder.applier.check_trainer(given["model"], given_of, accumulation, tail)
         recorder.stop("an epoch was read, nothing was computed")
 
