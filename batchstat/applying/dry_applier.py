@@ -22,7 +22,7 @@ UNENDED = "the command ended within the checks, which take some ten steps of one
 
 
 class DryApplier:
-    """What looks at the batches of a dry run, then computes some of them, and writes its verdict."""
+    """What looks at the batches of a dry run, computes some of them, and writes its verdict."""
 
     def __init__(self, folder: str, multiple: int, ranks: Any) -> None:
         """Write into a folder. `ranks` is that of the log."""
@@ -68,8 +68,8 @@ class DryApplier:
         compute: Any,
         numbers: Any = None,
     ) -> bool:
-        """Look at a batch of an iterator, None for that of a Trainer, which can `compute` a step; as
-        `Learner.note` does.
+        """Look at a batch of an iterator as `Learner.note` does; of None, it is that of a Trainer,
+        which can `compute` a step.
         """
         if iterator is None:
             numbers = self._numbers.popleft() if self._numbers else None

@@ -104,7 +104,8 @@ class Learner:
     def note(self, data: Any, parts: Sequence[Any], extra: Any = None, numbers: Any = ()) -> bool:
         """Look at a batch: what the loader handed out, and what was read of it, a part for each set
         of token ids. `extra` is kept with a batch that the checks may compute; `numbers` are those
-        of its samples, None where they are not known, () where nobody asks. Return whether more batches are looked at.
+        of its samples, None where they are not known, () where nobody asks. Return whether more
+        batches are looked at.
         """
         self._n_batches += 1
         looks = not self.why_not and self._n_batches <= _MOST_BATCHES
@@ -121,9 +122,8 @@ class Learner:
     def note_lengths(self, numbers: Any, data: Any) -> None:
         """Note how long the samples of a batch are."""
         if not self.why_not:
-            self.lengths.note(
-                numbers, dict(arrays_by_place(data)), [each.ends for each in self._sets]
-            )
+            ends = [each.ends for each in self._sets]
+            self.lengths.note(numbers, dict(arrays_by_place(data)), ends)
 
     @property
     def fixed_widths(self) -> list[int]:

@@ -18,7 +18,9 @@ _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}  # ranks meet in each batc
 class ReadLoader:
     """The loader of an iterator: how its samples are drawn, and fetched by number."""
 
-    def __init__(self, iterator: Any, ranks: tuple[int, int], regrouper: Any = None) -> None:
+    def __init__(
+        self, iterator: Any, ranks: tuple[int, int], regrouper: Any = None, n_carried: int = 0
+    ) -> None:
         """Note what an iterator draws, if it draws numbers of samples; a `regrouper` may be on
         later.
         """
@@ -36,7 +38,7 @@ class ReadLoader:
         else:
             self.steps = StepNumbers(iterator, ranks, regrouper, 0)
             if regrouper is not None:
-                self.steps = regrouper.begin(iterator, 0)
+                self.steps = regrouper.begin(iterator, n_carried)
             iterator._sampler_iter = self.steps
 
     @property
@@ -148,8 +150,8 @@ def _ways_of(way: Way, knows_ranks: bool) -> list[Way]:
 def _best_step(
     turns: Sequence[Sequence[Any]], ways: Sequence[Way], lengths: Any, own: int
 ) -> tuple[Sequence[Sequence[Any]], list[list[Planned] | None]]:
-    """Return the turns of the step that saves most by the first way, and the batches of this rank in
-    each way; None in one that changes nothing.
+    """Return the turns of the step that saves most by the first way, and the batches of this rank
+    in each way; None in one that changes nothing.
     """
     n_turns = ways[0].accumulation
     best: tuple[int, Any] = -1, []

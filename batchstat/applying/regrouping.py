@@ -123,7 +123,7 @@ class Regrouper:
     """
 
     def __init__(self, way: Way, ends: Sequence[Any], lengths: Any, ranks: Any) -> None:
-        """`ends` and `lengths` are those of `SampleLengths`; `ranks` is that of the log."""
+        """Take the `ends` and `lengths` of `SampleLengths`; `ranks` is that of the log."""
         self.way, self._ends, self._lengths = way, ends, lengths
         self.is_on = self.is_over = False  # whether it regroups; whether it has ended for good
         self._why_not, self._n_steps, self._ranks = "", 0, ranks
@@ -215,8 +215,8 @@ class Regrouper:
 
 
 def regrouped(way: Way, lengths: Any, turns: Sequence[Sequence[Any]]) -> list[list[Planned]] | None:
-    """Return the batches of each rank in a step, one in the place of each; None where the step stays
-    as it is. `lengths` (n_sets, n_samples) are by number, `turns` the numbers of today's batches.
+    """Return the batches of each rank in a step, one in the place of each; None where the step
+    stays as it is. `lengths` (n_sets, n_samples) are by number, `turns` those of today's batches.
     """
     import numpy
 

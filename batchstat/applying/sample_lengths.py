@@ -20,7 +20,7 @@ class SampleLengths:
     def __init__(self) -> None:
         self.why_not = ""  # why the lengths are not known; empty as long as they may be
         self.numbers: list[Sequence[int]] = []  # of each batch
-        # For each set of token ids: what may tell where padding begins -> the lengths of each batch.
+        # For each set of token ids: what may tell where padding begins -> lengths of each batch.
         self._lengths: list[dict[Any, list[list[int]]]] = []
 
     def note(

@@ -18,6 +18,7 @@ from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.current import training_of_observed, training_of_setup
 from batchstat.trainers.preflight.live_recording import LiveRecording, live_recording
+from batchstat.trainers.preflight.observed import APPLY_TO_TRAINER
 from batchstat.trainers.preflight.observed_objects import observe
 from batchstat.trainers.preflight.preflight import device_of, report_on
 from batchstat.trainers.preflight.report import Preflight
@@ -184,6 +185,8 @@ def line_of(report: Preflight, change: Change) -> str:
     # The trainer has an argument for the change, or the report is on a file.
     if change.line or observed is None:
         return change.line
+    if change.is_regrouped and change.keeps_gradient and observed.trainer is not None:
+        return APPLY_TO_TRAINER
     # Its steps are those of batches that only this process has: no text names them.
     if request.strategy.is_given:
         return ""

@@ -34,13 +34,19 @@ _MOST_BATCHES = 512  # that wait for a forward
 
 @arguments_named()
 def apply(
-    trainer_or_loader: Any, model: Any = None, *, pad_to_multiple_of: int | None = None
+    trainer_or_loader: Any,
+    model: Any = None,
+    *,
+    pad_to_multiple_of: int | None = None,
+    gradient_accumulation_steps: int | None = None,
 ) -> Any:
-    """Cut the padding out of the batches of a training in this program.
+    """Cut the padding out of the batches of a training in this program, and regroup its steps.
 
     The first five steps pass as they came, and are watched: what is padding, what the model
-    computes of two of these batches and of them cut, and whether padding has a part in the loss.
-    Cutting begins after them if the training stays the same, and a line says so or why not.
+    computes of two of these batches and of them cut, and whether padding has a part in the loss. A
+    Trainer then computes a step as it came and regrouped; of a loop, the gradients of its logits
+    show whether all tokens of a step weigh the same. What keeps the training the same begins after
+    them, and a line says so or why not.
 
     Example:
         Before `trainer.train()`: `batchstat.apply(trainer)`. In a loop, before
@@ -56,6 +62,8 @@ def apply(
         model: what the loop of the loader trains.
         pad_to_multiple_of: the multiple to which widths are rounded up; by default the one that
             the batches show, and 64 on a device.
+        gradient_accumulation_steps: batches of each rank in a step of a loop, 1 by default; a
+            Trainer says it itself.
 
     Returns:
         What was passed.
@@ -66,12 +74,16 @@ def apply(
     multiple = 0
     if pad_to_multiple_of is not None:
         multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of)
+    accumulation = 1
+    if gradient_accumulation_steps is not None:
+        accumulation = whole_number("gradient_accumulation_steps", gradient_accumulation_steps)
     torch: Any = sys.modules.get("torch")
     if hasattr(trainer_or_loader, "get_train_dataloader") and model is None:
         trainer = trainer_or_loader
         if why := why_too_old():
             raise OptionError(why, "install that or later")
-        watched = _WatchedTraining(trainer.model, multiple, WatchedSteps(trainer))
+        steps = WatchedSteps(trainer.args.gradient_accumulation_steps, trainer)
+        watched = _WatchedTraining(trainer.model, multiple, steps)
         get_loader = trainer.get_train_dataloader
 
         def get_train_dataloader() -> Any:
@@ -85,7 +97,7 @@ def apply(
     elif not isinstance(model, torch.nn.Module):
         raise OptionError("a loader without its model", "pass batchstat.apply(loader, model)")
     else:
-        watched = _WatchedTraining(model, multiple)
+        watched = _WatchedTraining(model, multiple, WatchedSteps(accumulation))
         watched.loader = trainer_or_loader
     watched.begin()
     return trainer_or_loader
@@ -94,7 +106,7 @@ def apply(
 class _WatchedTraining:
     """A training whose first steps are watched, and whose batches are cut after them."""
 
-    def __init__(self, model: Any, multiple: int, steps: WatchedSteps | None = None) -> None:
+    def __init__(self, model: Any, multiple: int, steps: WatchedSteps) -> None:
         import torch
 
         self.loader: Any = None
@@ -140,11 +152,11 @@ class _WatchedTraining:
         import torch
 
         # An evaluation on the same loader may be of one rank alone, and ranks have to agree.
-        if self._steps is not None and self._is_own(iterator) and torch.is_grad_enabled():
+        if self._is_own(iterator) and torch.is_grad_enabled():
             self._steps.begin_epoch(iterator)
 
     def _follow(self, iterator: Any, data: Any, before: int, after: int) -> None:
-        today = 0 if self._steps is None else self._steps.follow(iterator, data)
+        today = self._steps.follow(iterator, data)
         self._paced.note_tokens(today or before, after)
 
     def _following(self, original: Any, iterator: Any) -> Any:
@@ -214,8 +226,7 @@ class _WatchedTraining:
             if not applied:
                 self._end()
                 return
-        if self._steps is not None:
-            self._steps.note_step()
+        self._steps.note_step()
         if why_off := self._paced.note_step():
             self._say(f"nothing more is cut: {why_off}")
 
@@ -240,10 +251,8 @@ class _WatchedTraining:
         why_not = why_not or learner.why_not
         on_device = any(each.device.type != "cpu" for each in self._module.parameters())
         cut = self._settle_cut(learner, handing, on_device, why_not or why_unseen(batches))
-        if self._steps is None:
-            return cut is not None
         multiple = learner.multiple(self._multiple, on_device)
-        said = self._steps.settle(learner, cut, why_not, multiple)
+        said = self._steps.settle(learner, cut, why_not, multiple, batches, self._module)
         if said:
             self._say(said)
         return cut is not None or bool(said)
@@ -264,7 +273,7 @@ class _WatchedTraining:
         assert cut is not None
         apart, precision = self._outputs_apart(learner, cut, handing)
         if not all_agree(apart <= LEAST[precision]):
-            self._say(f"nothing is cut: padding changes outputs: cut, they differ by {apart:.2g}")
+            self._say(f"nothing is cut: padding changes its outputs, by {apart:.2g}")
             return None
         self._paced.shared.set(cut)
         self._say(f"padding is cut from now on: outputs of 2 batches are equal to {apart:.0e}")

@@ -1,14 +1,18 @@
 """Batches of the first steps of a training, and what they show of its loss."""
 
+import math
+import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from batchstat.applying.step_state import all_agree, largest_of_ranks
 from batchstat.recording.recorder.arguments import WholeNumbers, as_array
 from batchstat.recording.recorder.forward import Forward
 from batchstat.recording.recorder.read_batches import ReadBatch
 
-_SAME = 0.02  # by which weights that are equal may differ in numbers of few bits
+SAME = 0.02  # by which weights that are equal may differ in numbers of few bits
+_TOLD = 0.1  # by which numbers of tokens differ that tell a sum over a step from a mean of a batch
 
 
 @dataclass(eq=False)
@@ -53,7 +57,40 @@ def why_unseen(batches: list[WatchedBatch]) -> str:
             trained[each.step] += int((weights > 0).sum())
     # A mean over trained tokens: the weights of a step have one sum, however many tokens it has.
     least, most = min(totals.values()), max(totals.values())
-    return "" if most - least <= _SAME * most and len({*trained.values()}) > 1 else unknown
+    return "" if most - least <= SAME * most and len({*trained.values()}) > 1 else unknown
+
+
+def weights_apart(batches: list[WatchedBatch], over_ranks: bool) -> float:
+    """Return by how much trained tokens of one step weigh differently, as a share: those of this
+    rank, or of all of them, which all ask. Infinite where that was not seen, as where batches have
+    equally many tokens.
+    """
+    steps: dict[int, list[tuple[float, int]]] = defaultdict(list)  # (weight of a token, tokens)
+    is_seen = bool(batches)
+    for each in batches:
+        is_seen &= len(each.weights) == len(each.forwards) and all(ok for _, ok in each.weights)
+        trained = [weights[weights > 0] for weights, _ in each.weights]
+        n_tokens = sum(map(len, trained))
+        is_seen &= n_tokens > 0
+        total = sum(float(weights.sum()) for weights in trained)
+        steps[each.step].append((total / max(n_tokens, 1), n_tokens))
+    apart = told = 0.0
+    for step in steps.values():
+        weights, counts = [weight for weight, _ in step], [float(n) for _, n in step]
+        if over_ranks:
+            weights, counts = _of_ranks(weights), _of_ranks([sum(counts)])
+        apart = max(apart, max(weights) / min(weights) - 1) if min(weights) > 0 else math.inf
+        told = max(told, max(counts) / max(min(counts), 1) - 1)
+    is_seen = all_agree(is_seen) if over_ranks else is_seen
+    return apart if is_seen and told > _TOLD else math.inf
+
+
+def _of_ranks(values: list[float]) -> list[float]:
+    """Return the largest and the smallest of positive numbers that ranks have."""
+    # Positive floats of 32 bits are in the order of their bits.
+    bits = [struct.unpack("i", struct.pack("f", each(values)))[0] for each in (max, min)]
+    largest, smallest = largest_of_ranks([bits[0], -bits[1]])
+    return [struct.unpack("f", struct.pack("i", each))[0] for each in (largest, -smallest)]
 
 
 def token_weights(logits: Any, gradient: Any, real: Any) -> tuple[Any, bool]:
@@ -73,6 +110,6 @@ def token_weights(logits: Any, gradient: Any, real: Any) -> tuple[Any, bool]:
         is_real = torch.as_tensor(real).reshape(weights.shape)
     rows = [row[row > 0] for row in weights]
     is_even = all(
-        float(row.max() - row.min()) <= _SAME * float(row.max()) for row in rows if len(row)
+        float(row.max() - row.min()) <= SAME * float(row.max()) for row in rows if len(row)
     )
     return weights, is_even and not bool((weights[~is_real] > 0).any())

@@ -157,7 +157,9 @@ def test_a_dry_run_that_was_made_before_is_taken(script, apply):
 def test_another_world_size_is_another_training(script, apply):
     first = apply(script)
     other = apply(script, WORLD_SIZE="2", RANK="0")
-    assert "nothing is applied: the dry run had another number of ranks, 1: the next run" in other.said
+    assert (
+        "nothing is applied: the dry run had another number of ranks, 1: the next run" in other.said
+    )
     assert not other.is_cut
     assert other.numbers("LOSSES") == first.numbers("LOSSES")
     assert apply(script, "--dry-run", WORLD_SIZE="2", RANK="0").code == 0

@@ -60,6 +60,8 @@ def test_padding_is_cut_after_the_first_steps(train, kind):
     plain, applied, said = train(kind)
     assert "padding is cut from now on" in said
     per_step = 2 if kind == "Trainer" else 1
+    is_regrouped = "steps are regrouped from now on: gradients of one are equal" in said
+    assert is_regrouped == (kind == "Trainer")
     assert applied["widths"][: 5 * per_step] == [WIDTH] * 5 * per_step
     assert max(applied["widths"][-5:]) < WIDTH
     assert set(plain["widths"]) == {WIDTH}
@@ -81,6 +83,22 @@ def test_padding_is_cut_after_the_first_steps(train, kind):
 def test_a_loop_that_may_compute_with_padding_is_left_alone(train, kind, why):
     plain, applied, said = train(kind)
     assert why in said
+    assert applied == plain
+
+
+def test_steps_are_regrouped_where_their_tokens_weigh_the_same(train):
+    plain, applied, said = train("summed over steps")
+    assert "steps are regrouped from now on: weights of its tokens are equal" in said
+    assert applied["steps"] == plain["steps"]
+    assert applied["widths"] != plain["widths"]
+    assert sum(applied["widths"]) < 0.85 * sum(plain["widths"])
+    for name in ("losses", "parameters"):
+        np.testing.assert_allclose(applied[name], plain[name], rtol=2e-5, atol=1e-5)
+
+
+def test_steps_of_means_of_batches_stay_as_they_are(train):
+    plain, applied, said = train("means of batches")
+    assert "steps are not regrouped: that its loss is a sum over the step was not seen" in said
     assert applied == plain
 
 

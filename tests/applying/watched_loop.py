@@ -15,6 +15,7 @@ from torch.nn import functional
 import batchstat
 
 ROWS, WIDTH, WORDS, IGNORED = 192, 64, 50, -100
+STEPS = {"summed over steps", "means of batches"}  # loops of several batches in a step
 
 
 class Tiny(nn.Module):
@@ -52,6 +53,13 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
+def collated(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows as long as the longest of them."""
+    batch = torch.utils.data.default_collate(samples)
+    width = int(batch["attention_mask"].sum(1).max())
+    return {name: each if each.ndim == 1 else each[:, :width] for name, each in batch.items()}
+
+
 def loss_of(kind: str, output: Any, batch: dict[str, Any]) -> Any:
     labels = batch["labels"]
     if kind == "of rows":
@@ -61,7 +69,7 @@ def loss_of(kind: str, output: Any, batch: dict[str, Any]) -> Any:
         return functional.cross_entropy(output, batch["input_ids"])
     if kind == "mean of all":
         return functional.cross_entropy(output, labels, reduction="none").mean()
-    if kind == "a sum":
+    if kind in {"a sum", "summed over steps"}:
         return functional.cross_entropy(output, labels, reduction="sum") / 300
     return functional.cross_entropy(output, labels)
 
@@ -71,27 +79,38 @@ def train_loop(kind: str, applies: bool) -> dict[str, Any]:
     model = kinds.get(kind, lambda: Tiny(0.1 if kind == "dropout" else 0.0))()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     workers = {"forked": "fork", "spawned": "spawn"}.get(kind)
+    n_accumulated = 4 if kind in STEPS else 1
     loader = torch.utils.data.DataLoader(
-        rows(), 8, num_workers=2 if workers else 0, multiprocessing_context=workers
+        rows(),
+        8,
+        num_workers=2 if workers else 0,
+        multiprocessing_context=workers,
+        collate_fn=collated if kind in STEPS else None,
     )
     if applies:
-        loader = batchstat.apply(loader, model)
+        loader = batchstat.apply(loader, model, gradient_accumulation_steps=n_accumulated)
     if kind == "accelerated":
         from accelerate import Accelerator
 
         accelerator = Accelerator(cpu=True)
         model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    widths, losses = [], []
+    widths, losses, steps = [], [], [[]]
     for _ in range(2):
         for batch in loader:
+            steps[-1] += batch["row"].tolist()
             widths.append(batch["input_ids"].shape[1])
             output = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
             loss = loss_of(kind, output, batch)
-            optimizer.zero_grad()
             loss.backward()
-            optimizer.step()
             losses.append(loss.item())
-    return {"widths": widths, "losses": losses, "model": model}
+            if len(losses) % n_accumulated == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                steps.append([])
+    if kind in STEPS:  # whose batches are others
+        losses = [sum(losses[n : n + 4]) for n in range(0, len(losses), 4)]
+    steps = [sorted(step) for step in steps]
+    return {"widths": widths, "losses": losses, "model": model, "steps": steps}
 
 
 def train_trainer(folder: Path, applies: bool) -> dict[str, Any]:

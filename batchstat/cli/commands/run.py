@@ -153,8 +153,8 @@ def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None
     if ended.code and run and applied and (applied.cut_batches or applied.regrouped_steps):
         plain = one_line(run.command, 300)
         say(
-            f"batchstat: the command ended with exit code {ended.code} after its batches were changed: "
-            f"run it without --apply, to see whether that is why: {plain}"
+            f"batchstat: the command ended with exit code {ended.code} after its batches were "
+            f"changed: run it without --apply, to see whether that is why: {plain}"
         )
     sys.stderr.write(render(screen_of(report), console()))
     warn(*report.warnings)

@@ -118,10 +118,10 @@ class LineQueue:
             iterator = fetched.iterator and fetched.iterator()
             if is_stream(getattr(iterator, "_dataset", None)):
                 line["stream"] = True
-        for key in ("before", "today"):
-            tokens = sum(getattr(each, key) for each in batches)
+        for kind in ("before", "today"):
+            tokens = sum(getattr(each, kind) for each in batches)
             if tokens:
-                line[key] = tokens
+                line[kind] = tokens
         self._add_parts(line, all_parts, fetched_of_parts)
 
     def _note_last(self, fetched: Fetched | None, part: ReadBatch) -> None:

@@ -115,8 +115,7 @@ class Change:
     def apply(self) -> str:
         """The line that regroups, if the gradient stays the same; empty for other changes."""
         strategy = self.current.request.strategy
-        is_meant = isinstance(strategy, GivenBatches) and self.is_regrouped
-        return strategy.apply if is_meant else ""
+        return strategy.apply if isinstance(strategy, GivenBatches) and self.is_regrouped else ""
 
     def applied(self) -> "Change":
         """Return the change with that line, where the gradient is known to stay the same."""

@@ -135,6 +135,7 @@ def _observe_trainer(
         setup=setup,
         settings=merged,
         repair=APPLY_TO_TRAINER,
+        apply=APPLY_TO_TRAINER,
         trainer=trainer,
         is_stream=trainer.stream,
         warnings=tuple(warnings),
@@ -173,7 +174,7 @@ def _observe_rows(
     # Padding that its mask calls real is not cut: only the user knows that it is none.
     repair = APPLY_TO_TRAINER if padded else edit
     if batches is not None:
-        batches = replace(batches, repair=repair)
+        batches = replace(batches, repair=repair, apply=APPLY_TO_TRAINER)
     return Observed(
         kind=trainer.kind,
         setup=setup,

@@ -391,7 +391,10 @@ def test_lines_for_a_sampler_make_their_rows(bench, ranks, padding, tmp_path):
     trainer = bench.plain(padding, gradient_accumulation_steps=2, **EIGHT)
     report, _ = printed(trainer, world_size=ranks)
     changes = (*report.changes.ranked, *report.changes.others)
-    own = [each for each in changes if each.keys is None and line_of(report, each)]
+    lines = {change: line_of(report, change) for change in changes}
+    regrouped = [line for change, line in lines.items() if change.is_regrouped]
+    assert regrouped == ["batchstat.apply(trainer)"]
+    own = [each for each, line in lines.items() if each.keys is None and "with_batches(" in line]
     assert own
     for change in own:
         repair, _, line = line_of(report, change).rpartition("with_batches(")
