@@ -14,6 +14,7 @@ from .step_state import (
     LEAST,
     Precision,
     RandomState,
+    all_agree,
     all_modules,
     distance,
     gradients_of,
@@ -171,14 +172,20 @@ class LoopCheck:
     """Gives a loop the batches of a stage again and again, until it has made a step of them, for
     each stage.
 
-    A loop, or what prepares its loader, may have read a batch ahead: a step that has another batch
-    does not count. Optimizers are held back.
+    A loop, or what prepares its loader, may have read a batch ahead, and it may step on the last
+    batches of an epoch: a step that has another batch, or another number of batches than its first
+    ones, does not count. Optimizers are held back.
     """
 
     def __init__(
-        self, checks: Checks, optimizers: Sequence[Any], end: Callable[[Found], None]
+        self,
+        checks: Checks,
+        optimizers: Sequence[Any],
+        accumulation: int,
+        end: Callable[[Found], None],
     ) -> None:
-        self._checks, self._end = checks, end
+        """Check steps of `accumulation` batches, 0 where that varies."""
+        self._checks, self._accumulation, self._end = checks, accumulation, end
         self._n_given = 0  # batches that were given for a stage
         self._signs: list[Any] = []  # of the batches of the step until now
         self._loss = 0.0
@@ -207,7 +214,10 @@ class LoopCheck:
         if self._signs:  # else a second optimizer in the same step
             signs = self._checks.stage.signs
             n_times, rest = divmod(len(self._signs), len(signs))
-            if not rest and Counter(self._signs) == Counter([*signs] * n_times):
+            is_whole = not rest and self._accumulation in (0, len(self._signs))
+            is_stage = is_whole and Counter(self._signs) == Counter([*signs] * n_times)
+            # The batches that a rank has read ahead may be those of its next stage, too.
+            if all_agree(is_stage):
                 self._checks.add(self._loss)
                 self._n_given = 0
             self._signs, self._loss = [], 0.0

@@ -56,7 +56,7 @@ class DryApplier:
 
         patch_loaders(torch, patches, begin, begin_epoch, follow)
 
-    def note_step(self, n_batches: int) -> None:
+    def note_step(self, n_batches: int, last: Any) -> None:
         """Ignore a step: nothing is applied."""
 
     def note(
@@ -107,7 +107,7 @@ class DryApplier:
         groups = [group for each in optimizers for group in each.param_groups]
         parameters = [p for group in groups for p in group["params"]]
         checks = Checks(model, parameters, batches, step and step.step)
-        self.check = LoopCheck(checks, optimizers, end)
+        self.check = LoopCheck(checks, optimizers, accumulation, end)
         self.is_checking = True
         return True
 
