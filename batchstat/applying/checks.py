@@ -249,6 +249,18 @@ def why_left_alone(model: Any, may_be_compiled: bool) -> str:
     return ""
 
 
+def why_not_regrouped(model: Any) -> str:
+    """Return why the steps of a model stay as they are, whatever they hold: in bfloat16 the part of
+    a router hides behind the rounding. Empty if they may be regrouped.
+    """
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        for each in (config, getattr(config, "text_config", None)):
+            if getattr(each, "output_router_logits", None) is True:
+                return "the loss of its router is of all rows of a batch: output_router_logits"
+    return ""
+
+
 def check_trainer(checks: Checks, model: Any, compute: Callable[[Sequence[Any]], float]) -> Found:
     """Check steps by what a Trainer computes of their batches: forwards and backwards."""
     while not checks.is_done:

@@ -8,7 +8,15 @@ from collections import deque
 from typing import Any
 
 from .applier import environment_of
-from .checks import Checks, Found, LoopCheck, check_trainer, checked_of, why_left_alone
+from .checks import (
+    Checks,
+    Found,
+    LoopCheck,
+    check_trainer,
+    checked_of,
+    why_left_alone,
+    why_not_regrouped,
+)
 from .cutting import Cut, UnknownError, arrays_by_place, replaced, to_json
 from .learning import Learner
 from .loaders import KEY, draws_for_samples, patch_loaders
@@ -154,6 +162,8 @@ class DryApplier:
         batches, cut = self._ready_to_cut(learner, on_device, given_of)
         step = None
         try:
+            if why := why_not_regrouped(model):
+                raise UnknownError(why)
             multiple = learner.multiple(self._multiple, on_device)
             way = Way(
                 False,

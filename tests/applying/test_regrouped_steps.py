@@ -5,128 +5,23 @@ The oracle is the training itself, with `--apply` and without. Which steps have 
 asked of the planner of a step, with the samples that these had without.
 """
 
-import json
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from both_trainings import GIVEN, Trainings
 from loops import sample
 from warm_loops import WarmLoops
 
-from batchstat.planning.algorithms.step_batches import StepRules, regrouped_step
-from conftest import ROOT, Run, environment, needs
+from conftest import Run, environment, needs
 
 pytestmark = pytest.mark.torch
 
 LOOPS = Path(__file__).parent / "step_loops.py"
-GIVEN = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-N_AS_THEY_CAME = 5  # steps at the beginning
 N_SAMPLES = 72
-Batches = list[list[int]]
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What the ranks of a training left."""
-
-    ranks: list[dict[str, Any]]
-
-    @property
-    def steps(self) -> list[list[Batches]]:
-        """The batches of each step: those of each rank."""
-        return [list(of_ranks) for of_ranks in zip(*(r["steps"] for r in self.ranks), strict=True)]
-
-    @property
-    def samples(self) -> list[list[int]]:
-        """The samples of each step, of all ranks together, sorted."""
-        return [sorted(n for rank in s for batch in rank for n in batch) for s in self.steps]
-
-    @property
-    def parameters(self) -> Any:
-        return np.array([value for rank in self.ranks for value in rank["parameters"]])
-
-
-def trained(folder: Path) -> Trained:
-    files = sorted(folder.glob("trained.*.json"))
-    return Trained([json.loads(file.read_text()) for file in files])
-
-
-@dataclass(frozen=True)
-class Both:
-    """A training without `--apply` and with it."""
-
-    plain: Trained
-    applied: Trained
-    facts: dict[str, Any]  # of the report, on what was applied
-    verdict: dict[str, Any]
-    printed: str
-
-    def check_same(self) -> None:
-        """The samples of each step and the parameters at the end."""
-        assert self.applied.samples == self.plain.samples
-        one, other = self.plain.parameters, self.applied.parameters
-        assert np.linalg.norm(one - other) <= 1e-5 * np.linalg.norm(one)
-
-    def check_untouched(self) -> None:
-        assert self.facts["regrouped_steps"] == 0
-        assert self.applied.steps == self.plain.steps
-        one, other = self.plain.parameters, self.applied.parameters
-        assert np.linalg.norm(one - other) <= 1e-5 * np.linalg.norm(one)
-
-    def check_regrouped(self, lengths: Sequence[int], ahead: int = 0, carried: int = 0) -> None:
-        """At least 95 % of the later steps that have something to gain, and a dozen in all. The
-        loader draws `ahead` batches beyond that of a step; the batches of a rank in an epoch, where
-        the rest of a step is `carried` into the next one.
-        """
-        assert self.facts["why_not_regrouped"] == ""
-        way = self.verdict["regroup"]["way"]
-        n_turns = way["accumulation"]
-        first = N_AS_THEY_CAME + -(-ahead // n_turns)
-        later = list(enumerate(zip(self.plain.steps, self.applied.steps, strict=True)))[first:]
-        gains = []
-        for number, (plain, applied) in later:
-            crosses = (
-                carried and number * n_turns // carried != ((number + 1) * n_turns - 1) // carried
-            )
-            if not crosses and self._gains(plain, way, lengths):
-                gains.append(plain != applied)
-            assert self._tokens(applied, lengths) <= self._tokens(plain, lengths)
-        assert len(self.plain.steps) >= 12
-        assert len(gains) >= 3
-        assert np.mean(gains) >= 0.95, self.printed
-        assert self.facts["regrouped_steps"] >= sum(gains) > 0
-
-    @staticmethod
-    def _gains(step: list[Batches], way: dict[str, Any], lengths: Sequence[int]) -> bool:
-        together = [step] if way["over_ranks"] else [[rank] for rank in step]
-        return any(_is_better(each, way, lengths) for each in together)
-
-    @staticmethod
-    def _tokens(step: list[Batches], lengths: Sequence[int]) -> int:
-        """What the slowest rank computes where its batches are as wide as their longest rows."""
-        return max(sum(len(b) * max(lengths[n] for n in b) for b in rank) for rank in step)
-
-
-def _is_better(step: list[Batches], way: dict[str, Any], lengths: Sequence[int]) -> bool:
-    turns = [batch for turn in zip(*step, strict=True) for batch in turn]
-    if len(step[0]) < way["accumulation"] and not way["makes_tail"]:
-        return False
-    rules = StepRules(
-        world_size=len(step),
-        tokens_per_batch=way["tokens_per_batch"],
-        pad_to_multiple_of=way["multiple"],
-        in_turns=way["in_turns"],
-        equal_sizes=way["equal_sizes"],
-    )
-    of_samples = np.array([lengths[number] for batch in turns for number in batch])
-    sizes = np.array([len(batch) for batch in turns]).reshape(-1, len(step))
-    return regrouped_step(of_samples, sizes, rules) is not None
 
 
 LENGTHS = [len(sample(number)) for number in range(N_SAMPLES)]
@@ -147,40 +42,7 @@ def warm() -> Iterator[WarmLoops]:
 def train(tmp_path: Path, run: Run, warm: WarmLoops, capfd: Any) -> Any:
     """Trains a loop of `Options` as it is and with `--apply`."""
 
-    def start(
-        loop: str, *, ranks: int = 1, plain: dict[str, Any] | None = None, **given: Any
-    ) -> Both:
-        """`plain` are other options of the training without."""
-
-        def command(name: str, options: dict[str, Any]) -> list[str]:
-            folder = tmp_path / name
-            folder.mkdir()
-            words = [
-                f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in options.items()
-            ]
-            return warm.command(LOOPS, folder, loop, *words)
-
-        def go_plain() -> None:
-            own = environment(**GIVEN, N_RANKS=str(ranks))
-            words = command("plain", {**given, **(plain or {})})
-            subprocess.run(words, env=own, check=True, stdin=subprocess.DEVNULL)
-
-        if plain is None:
-            go_plain()
-        applied = command("applied", given)
-        ended = run("run", "--apply", "-o", tmp_path / "run", *applied, **GIVEN, N_RANKS=str(ranks))
-        printed = capfd.readouterr().err + ended.stderr
-        assert ended.returncode == 0, printed
-        if plain is not None:
-            drawn = trained(tmp_path / "applied").ranks[0]["drawn"]
-            (tmp_path / "drawn.json").write_text(json.dumps(drawn))
-            go_plain()
-        facts = json.loads((tmp_path / "run" / "preflight.json").read_text())["run"]["applied"]
-        verdict = json.loads((tmp_path / "run" / "dry-run" / "verdict.json").read_text())
-        both = trained(tmp_path / "plain"), trained(tmp_path / "applied")
-        return Both(*both, facts, verdict, printed)
-
-    return start
+    return Trainings(LOOPS, tmp_path, run, warm, capfd, GIVEN)
 
 
 def cases(*found: dict[str, Any], slow: bool = False) -> list[Any]:
@@ -259,8 +121,8 @@ def test_steps_that_go_over_the_end_of_an_epoch_keep_their_samples(train, tail):
     assert sum(changed[10:]) >= 0.7 * len(changed[10:])
 
 
-def test_an_unseeded_sampler_has_its_samples_in_the_steps_that_it_drew(train, tmp_path):
-    both = train("plain", seed=None, plain={"order": str(tmp_path / "drawn.json")})
+def test_an_unseeded_sampler_has_its_samples_in_the_steps_that_it_drew(train):
+    both = train("plain", seed=None, again=True)
     both.check_same()
     both.check_regrouped(LENGTHS)
     n = 9
