@@ -86,13 +86,18 @@ class Applier:
         if self._paced is not None:
             self._paced.note_tokens(today or before, after)
 
-    def note_step(self, n_batches: int) -> None:
-        """Note that a step has ended, with so many batches."""
+    def note_step(self, n_batches: int, last: Any) -> None:
+        """Note that a step has ended, with so many batches, the `last` one as a loader handed it
+        out; None where that is not known.
+        """
         why_off = "" if self._paced is None else self._paced.note_step()
         if why_off:
             print("batchstat: nothing more is cut: %s" % why_off, file=sys.stderr)
         if self._regrouper is not None:
-            self._regrouper.note_step(n_batches)
+            iterator = last and last.iterator and last.iterator()
+            sampler = getattr(iterator, "_sampler_iter", None)
+            is_live = sampler is not None and sampler is self._regrouper.live
+            self._regrouper.note_step(n_batches, last.place + 1 if is_live else None)
 
 
 def environment_of(world_size: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from .step_state import (
     LEAST,
     Precision,
     RandomState,
+    all_agree,
     all_modules,
     distance,
     gradients_of,
@@ -171,14 +172,20 @@ class LoopCheck:
     """Gives a loop the batches of a stage again and again, until it has made a step of them, for
     each stage.
 
-    A loop, or what prepares its loader, may have read a batch ahead: a step that has another batch
-    does not count. Optimizers are held back.
+    A loop, or what prepares its loader, may have read a batch ahead, and it may step on the last
+    batches of an epoch: a step that has another batch, or another number of batches than its first
+    ones, does not count. Optimizers are held back.
     """
 
     def __init__(
-        self, checks: Checks, optimizers: Sequence[Any], end: Callable[[Found], None]
+        self,
+        checks: Checks,
+        optimizers: Sequence[Any],
+        accumulation: int,
+        end: Callable[[Found], None],
     ) -> None:
-        self._checks, self._end = checks, end
+        """Check steps of `accumulation` batches, 0 where that varies."""
+        self._checks, self._accumulation, self._end = checks, accumulation, end
         self._n_given = 0  # batches that were given for a stage
         self._signs: list[Any] = []  # of the batches of the step until now
         self._loss = 0.0
@@ -207,7 +214,10 @@ class LoopCheck:
         if self._signs:  # else a second optimizer in the same step
             signs = self._checks.stage.signs
             n_times, rest = divmod(len(self._signs), len(signs))
-            if not rest and Counter(self._signs) == Counter([*signs] * n_times):
+            is_whole = not rest and self._accumulation in (0, len(self._signs))
+            is_stage = is_whole and Counter(self._signs) == Counter([*signs] * n_times)
+            # The batches that a rank has read ahead may be those of its next stage, too.
+            if all_agree(is_stage):
                 self._checks.add(self._loss)
                 self._n_given = 0
             self._signs, self._loss = [], 0.0
@@ -236,6 +246,18 @@ def why_left_alone(model: Any, may_be_compiled: bool) -> str:
     names |= {n for n in _PARALLEL if (getattr(sizes, n + "_size", None) or 1) > 1}
     for name in sorted(names & set(_PARALLEL)):
         return "its ranks share the rows of a batch: %s" % _PARALLEL[name]
+    return ""
+
+
+def why_not_regrouped(model: Any) -> str:
+    """Return why the steps of a model stay as they are, whatever they hold: in bfloat16 the part of
+    a router hides behind the rounding. Empty if they may be regrouped.
+    """
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        for each in (config, getattr(config, "text_config", None)):
+            if getattr(each, "output_router_logits", None) is True:
+                return "the loss of its router is of all rows of a batch: output_router_logits"
     return ""
 
 

@@ -8,7 +8,15 @@ from collections import deque
 from typing import Any
 
 from .applier import environment_of
-from .checks import Checks, Found, LoopCheck, check_trainer, checked_of, why_left_alone
+from .checks import (
+    Checks,
+    Found,
+    LoopCheck,
+    check_trainer,
+    checked_of,
+    why_left_alone,
+    why_not_regrouped,
+)
 from .cutting import Cut, UnknownError, arrays_by_place, replaced, to_json
 from .learning import Learner
 from .loaders import KEY, draws_for_samples, patch_loaders
@@ -56,7 +64,7 @@ class DryApplier:
 
         patch_loaders(torch, patches, begin, begin_epoch, follow)
 
-    def note_step(self, n_batches: int) -> None:
+    def note_step(self, n_batches: int, last: Any) -> None:
         """Ignore a step: nothing is applied."""
 
     def note(
@@ -107,7 +115,7 @@ class DryApplier:
         groups = [group for each in optimizers for group in each.param_groups]
         parameters = [p for group in groups for p in group["params"]]
         checks = Checks(model, parameters, batches, step and step.step)
-        self.check = LoopCheck(checks, optimizers, end)
+        self.check = LoopCheck(checks, optimizers, accumulation, end)
         self.is_checking = True
         return True
 
@@ -154,6 +162,8 @@ class DryApplier:
         batches, cut = self._ready_to_cut(learner, on_device, given_of)
         step = None
         try:
+            if why := why_not_regrouped(model):
+                raise UnknownError(why)
             multiple = learner.multiple(self._multiple, on_device)
             way = Way(
                 False,

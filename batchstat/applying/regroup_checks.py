@@ -10,6 +10,7 @@ from .cutting import Cut, UnknownError, arrays_by_place
 from .learning import Learner
 from .loaders import CuttingCollate
 from .regrouping import Planned, StepNumbers, Way, regrouped, tokens_of
+from .sample_lengths import fill_up
 from .step_state import RandomState, all_agree, largest_of_ranks
 
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}  # ranks meet in each batch of these
@@ -112,17 +113,18 @@ def regrouped_step(
         raise UnknownError(why_not or "another rank has another loader")
     assert steps is not None
     ends, lengths = learner.lengths.by_number(most)
+    lengths = fill_up(lengths, ends, loader.fetch, ranks)
     largest = max((tokens_of(first_way, lengths[:, batch]) for batch in seen), default=1)
     base = first_way._replace(tokens_per_batch=largest_of_ranks([largest])[0])
     knows_ranks = all_agree(steps.knows_ranks)
     own = ranks[0] if knows_ranks else 0
     ways = _ways_of(base, knows_ranks and ranks[1] > 1)
-    turns, planned = _best_step(steps.turns, ways, lengths, own)
+    turns, of_ranks = _best_step(steps.turns, ways, lengths)
     # A rank that has nothing to regroup computes what it has, while others do.
-    has_gain = largest_of_ranks([each is not None for each in planned])
-    ways = [way for way, gains in zip(ways, has_gain) if gains]
-    planned = [each for each, gains in zip(planned, has_gain) if gains]
-    if not ways:
+    shown = largest_of_ranks([_shows(way, each) for way, each in zip(ways, of_ranks)])
+    planned = [each[own] for each, is_shown in zip(of_ranks, shown) if is_shown]
+    ways = [way for way, is_shown in zip(ways, shown) if is_shown]
+    if not all_agree(bool(ways and turns)):
         raise UnknownError("no step would have less padding")
     try:
         today = [loader.fetch(turn[own]) for turn in turns]
@@ -148,33 +150,40 @@ def _ways_of(way: Way, knows_ranks: bool) -> list[Way]:
 
 
 def _best_step(
-    turns: Sequence[Sequence[Any]], ways: Sequence[Way], lengths: Any, own: int
-) -> tuple[Sequence[Sequence[Any]], list[list[Planned] | None]]:
-    """Return the turns of the step that saves most by the first way, and the batches of this rank
-    in each way; None in one that changes nothing.
+    turns: Sequence[Sequence[Any]], ways: Sequence[Way], lengths: Any
+) -> tuple[Sequence[Sequence[Any]], list[list[list[Planned] | None]]]:
+    """Return the turns of a step to check, and in each way the batches of each rank, None for one
+    in which nothing changes. It is a step that shows most ways, and of such ones saves most by the
+    first of them.
     """
     n_turns = ways[0].accumulation
-    best: tuple[int, Any] = -1, []
+    best: tuple[int, int, Any, Any] = -1, 0, [], [[None] for _ in ways]
     for first in range(0, len(turns) - n_turns + 1, n_turns):
         step = turns[first : first + n_turns]
-        found = _planned(ways[0], lengths, step, own, of_all=True)
-        saved = sum(p.today - tokens_of(ways[0], lengths[:, p.numbers]) for p in found or ())
-        best = max(best, (saved, step), key=lambda each: each[0])
-    step = best[1]
-    return step, [_planned(way, lengths, step, own) if step else None for way in ways]
+        if any(batch is None for turn in step for batch in turn):
+            continue
+        found = [_planned(way, lengths, step) for way in ways]
+        batches = [planned for of_rank in found[0] for planned in of_rank or ()]
+        saved = sum(p.today - tokens_of(ways[0], lengths[:, p.numbers]) for p in batches)
+        n_shown = sum(_shows(way, each) for way, each in zip(ways, found))
+        best = max(best, (n_shown, saved, step, found), key=lambda each: each[:2])
+    return best[2:]
 
 
-def _planned(
-    way: Way, lengths: Any, step: Sequence[Sequence[Any]], own: int, of_all: bool = False
-) -> list[Planned] | None:
-    if any(batch is None for turn in step for batch in turn):
-        return None
-    if not way.over_ranks:
-        step, own = [turn[own : own + 1] for turn in step], 0
-    found = regrouped(way, lengths, step)
-    if found is None:
-        return None
-    return [planned for rank in found for planned in rank] if of_all else found[own]
+def _shows(way: Way, planned: Sequence[Sequence[Planned] | None]) -> bool:
+    """Return whether batches of ranks show what a way does: a mean over samples stays the same if
+    sizes happen to be equal.
+    """
+    sizes = [[len(each.numbers) for each in of_rank] for of_rank in planned if of_rank]
+    together = [[size for of_rank in sizes for size in of_rank]] if way.over_ranks else sizes
+    return bool(sizes) and (way.equal_sizes or any(len({*each}) > 1 for each in together))
+
+
+def _planned(way: Way, lengths: Any, step: Sequence[Sequence[Any]]) -> list[list[Planned] | None]:
+    if way.over_ranks:
+        return [*(regrouped(way, lengths, step) or [None] * len(step[0]))]
+    of_ranks = [[turn[rank : rank + 1] for turn in step] for rank in range(len(step[0]))]
+    return [(regrouped(way, lengths, each) or [None])[0] for each in of_ranks]
 
 
 def meets_in_batches(model: Any) -> bool:

@@ -15,7 +15,6 @@ from .sharding import batches_of_ranks
 from .step_state import RandomState, largest_of_ranks
 
 LENGTHS_FILE = "lengths.bin"  # (n_sets, n_samples) int32, beside the verdict
-_OF_ANOTHER = "another rank cannot go on"
 _MOST_KEPT = 256  # turns, of which one step is checked
 
 
@@ -50,9 +49,12 @@ class StepNumbers:
         self._sampler, self._ranks, self._regrouper = iterator._index_sampler, ranks, regrouper
         self.handed: deque[Planned] = deque()  # asked for, and not yielded by the loader yet
         self.n_turns, self.first = 0, 0  # turns that were drawn; the first that may be regrouped
+        self.n_yielded = 0
+        # Turns before the first step that is this epoch's alone; None where that is not known.
+        self.offset: int | None = None
         self.is_ended = self.draws = False  # whether it draws random numbers within an epoch
         self.turns: list[list[Any]] = []  # the first ones
-        self._n_carried = n_carried  # batches of the step that the epoch before left
+        self.n_carried = n_carried  # batches of the step that the epoch before left
         self._views: list[Any] | None = None
         self._own = ranks[0]
         self._ready: deque[Planned] = deque()
@@ -76,7 +78,10 @@ class StepNumbers:
         return self.handed[-1].numbers
 
     def _begin(self) -> None:
-        self._views = batches_of_ranks(self._sampler, *self._ranks)
+        try:
+            self._views = batches_of_ranks(self._sampler, *self._ranks)
+        except Exception:  # of a version that is not known; it has drawn nothing yet
+            self._views = None
         if self._views is None:
             self._views, self._own = [iter(self._sampler)], 0
         if self._regrouper is not None:
@@ -84,17 +89,12 @@ class StepNumbers:
 
     def _draw(self) -> None:
         """Draw the batches of a step, or of a turn."""
-        regrouper, n_in_step = self._regrouper, self.n_turns + self._n_carried
-        if (
-            regrouper is None
-            or not regrouper.is_on
-            or self.n_turns < self.first
-            or n_in_step % regrouper.way.accumulation
-        ):
-            turns, planned = self._draw_turns(1), None
-        else:
+        regrouper, planned = self._regrouper, None
+        if regrouper is not None and regrouper.begins_step(self):
             turns = self._draw_turns(regrouper.way.accumulation)
             planned = regrouper.planned(turns, self._own) if turns else None
+        else:
+            turns = self._draw_turns(1)
         as_drawn = [Planned(turn[self._own]) for turn in turns if turn[self._own] is not None]
         self._ready.extend(as_drawn if planned is None else planned)
 
@@ -127,7 +127,11 @@ class Regrouper:
         self.way, self._ends, self._lengths = way, ends, lengths
         self.is_on = self.is_over = False  # whether it regroups; whether it has ended for good
         self._why_not, self._n_steps, self._ranks = "", 0, ranks
-        self._live: StepNumbers | None = None  # of the epoch that runs
+        self.live: StepNumbers | None = None  # of the epoch that runs
+        self._n_live = self._n_computed = 0  # steps that ended in it, and batches of these
+        self._odd_size = 0  # of the last of them, if it had another number of batches than others
+        # Whether a step goes on with what an epoch has left of it; None before one has.
+        self._carries: bool | None = None
 
     @classmethod
     def of_verdict(cls, content: Mapping[str, Any], folder: str, ranks: Any) -> Regrouper:
@@ -141,9 +145,15 @@ class Regrouper:
 
     def begin(self, iterator: Any, n_carried: int) -> StepNumbers:
         """Let an iterator of the loader, which begins an epoch, ask for what is regrouped."""
-        iterator._sampler_iter = StepNumbers(iterator, self._ranks(), self, n_carried)
-        self._live = iterator._sampler_iter
-        return self._live
+        live = StepNumbers(iterator, self._ranks(), self, n_carried)
+        if not n_carried or self._carries is False:
+            live.offset = 0
+        elif self._carries:
+            live.offset = max(self.way.accumulation - n_carried, 0)
+        iterator._sampler_iter = self.live = live
+        self._n_live = self._odd_size = 0
+        self._n_computed = -n_carried
+        return live
 
     def settle(self, way: Way, ends: Sequence[Any], lengths: Any) -> None:
         """Set how steps are regrouped, where that is learnt in the training itself."""
@@ -156,56 +166,104 @@ class Regrouper:
 
     def agree(self, steps: StepNumbers) -> None:
         """Go on only if all ranks can, which all ask where an epoch begins."""
-        if not self.is_over:
-            if self.way.over_ranks and not steps.knows_ranks:
-                self._why_not = "the sampler of its ranks is not one that is known"
-            if largest_of_ranks([bool(self._why_not)])[0]:
-                self.end(self._why_not or _OF_ANOTHER)
+        if self.is_over:
+            return
+        if self.way.over_ranks and not steps.knows_ranks:
+            self._why_not = "the sampler of its ranks is not one that is known"
+        self._end_unless_all_can(-1 if steps.offset is None else steps.offset)
 
-    def note_step(self, n_batches: int) -> None:
-        """Note that a step has ended, with so many batches of this rank."""
+    def _end_unless_all_can(self, offset: int, n_turns: int = 0) -> int:
+        """Return the largest `n_turns` of all ranks, which go on if their offsets are the same."""
+        try:
+            numbers = [bool(self._why_not), offset, -offset, n_turns]
+            is_refused, most, fewest, n_turns = largest_of_ranks(numbers)
+        except Exception as error:  # as where a rank has ended: the loop comes to see that, too
+            self.fail(error)
+            is_refused, most, fewest = 1, offset, -offset
+        if is_refused or most != -fewest:
+            self.end(self._why_not or "another rank cannot go on")
+        return n_turns
+
+    def fail(self, error: Exception) -> None:
+        """Remember an error, which ends regrouping where ranks agree next."""
+        self._why_not = self._why_not or repr(error)
+
+    def begins_step(self, steps: StepNumbers) -> bool:
+        """Return whether the next turns are those of a step that may be regrouped."""
+        if not self.is_on or steps.offset is None or steps.n_turns < max(steps.first, steps.offset):
+            return False
+        return (steps.n_turns - steps.offset) % self.way.accumulation == 0
+
+    def note_step(self, n_batches: int, n_passed: int | None) -> None:
+        """Note that a step has ended, with so many batches of this rank. Its last one was the
+        `n_passed`th of its epoch, None where that is not known.
+        """
         self._n_steps += 1
-        is_last = self._live is None or self._live.is_ended
-        if n_batches != self.way.accumulation and not is_last:
-            numbers = self.way.accumulation, n_batches
-            self._why_not = "its steps had %d batches of a rank, and one had %d" % numbers
+        self._n_live += 1
+        self._n_computed += n_batches
+        expected = self.way.accumulation
+        n_carried = 0 if self.live is None else self.live.n_carried
+        if self._odd_size:  # more came behind it, so that it was not the rest of an epoch
+            sizes = expected, self._odd_size
+            self._why_not = "its steps had %d batches of a rank, and one had %d" % sizes
+        if self._n_live == 1 and n_carried:
+            self._carries = n_batches == expected
+            expected += 0 if self._carries else n_carried
+        self._odd_size = 0 if n_batches == expected else n_batches
         if self._n_steps == WHOLE_STEPS and not self.is_over:
-            self._begin_regrouping()
+            self._begin_regrouping(n_passed)
 
-    def _begin_regrouping(self) -> None:
+    def _begin_regrouping(self, n_passed: int | None) -> None:
         """Regroup from a turn on that no rank has drawn yet, if all ranks can."""
-        steps = self._live
+        steps = self.live
         if steps is not None and steps.draws:
             self._why_not = "its sampler draws random numbers within an epoch"
-        n_turns = 0 if steps is None else steps.n_turns
-        is_refused, first = largest_of_ranks([bool(self._why_not), n_turns])
-        if is_refused:
-            self.end(self._why_not or _OF_ANOTHER)
-            return
-        self.is_on = True
+        elif steps is None:
+            self._why_not = "its loader was not iterated yet"
+        elif n_passed is None and self._n_computed == steps.n_yielded:
+            n_passed = steps.n_yielded
+        elif n_passed is None and not steps.is_ended:
+            self._why_not = "with which of its batches a step ends is not known"
+        offset = (n_passed or 0) % self.way.accumulation
+        n_turns = self._end_unless_all_can(offset, 0 if steps is None else steps.n_turns)
+        self.is_on = not self.is_over
         if steps is not None:
-            steps.first = first
+            steps.first, steps.offset = n_turns, offset
 
     def note_batch(self, steps: StepNumbers, data: Any) -> int:
         """Note a batch that the loader yields. Return the tokens of the one in whose place it came;
         0 where it is that one.
         """
         planned = steps.handed.popleft()
-        if self.is_over:
-            return planned.today
+        steps.n_yielded += 1
+        if not self.is_over:
+            try:
+                self._compare(planned.numbers, data)
+            except Exception as error:
+                self.fail(error)
+        return planned.today
+
+    def _compare(self, numbers: Any, data: Any) -> None:
+        """Compare the lengths of the samples of a batch with those of the dry run."""
         arrays = dict(arrays_by_place(data))
         for (place, value), lengths in zip(self._ends, self._lengths):
             found = row_lengths(arrays[place], value) if place in arrays else []
-            for number, its in zip(planned.numbers, found):
+            for number, its in zip(numbers, found):
                 if lengths[number] not in (its, UNKNOWN) and not self._why_not:
-                    numbers = number, its, lengths[number]
-                    self._why_not = "sample %d has %d tokens, and had %d in the dry run" % numbers
-            if len(found) != len(planned.numbers):
+                    of_sample = number, its, lengths[number]
+                    self._why_not = "sample %d has %d tokens, and had %d in the dry run" % of_sample
+            if len(found) != len(numbers):
                 self._why_not = "the rows of a batch are not the samples that were asked for"
-        return planned.today
 
     def planned(self, turns: Sequence[Sequence[Any]], own: int) -> list[Planned] | None:
         """Return the batches of a rank in a step of these turns; None where it stays as it is."""
+        try:
+            return self._planned(turns, own)
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    def _planned(self, turns: Sequence[Sequence[Any]], own: int) -> list[Planned] | None:
         is_step = len(turns) == self.way.accumulation or self.way.makes_tail
         ways = turns if self.way.over_ranks else [turn[own : own + 1] for turn in turns]
         if not is_step or any(batch is None for turn in ways for batch in turn):

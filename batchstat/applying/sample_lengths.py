@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from .cutting import UnknownError, row_lengths
+from .cutting import UnknownError, arrays_by_place, row_lengths
 from .step_state import largest_of_ranks
 
 UNKNOWN = -1  # instead of a length
 _MOST_UNKNOWN = 1 / 3  # of the samples: above it no step is regrouped
+_FETCHED_AT_ONCE, _MOST_SECONDS = 8, 20  # of the samples that a dry run has not read
 
 
 class SampleLengths:
@@ -29,7 +32,7 @@ class SampleLengths:
         """Note a batch. `ends` are for each set of token ids, as `Learner` finds them."""
         if self.why_not or not ends:
             return
-        if numbers is None:
+        if numbers is None or not all(isinstance(each, int) for each in numbers):
             self.why_not = "its loader has no sample numbers"
             return
         if not self._lengths:
@@ -79,3 +82,27 @@ class SampleLengths:
         if unknown > n_samples * _MOST_UNKNOWN:
             raise UnknownError("%d of %d samples were not read" % (unknown, n_samples))
         return ends, found
+
+
+def fill_up(
+    lengths: Any, ends: Sequence[Any], fetch: Callable[[Any], Any], ranks: tuple[int, int]
+) -> Any:
+    """Return lengths with those of samples that were not read, which each rank fetches a share of:
+    as many as it can within some seconds. A resumed epoch skips samples, and `drop_last` some. All
+    ranks call it.
+    """
+    import numpy
+
+    rank, world_size = ranks
+    found, until = lengths.copy(), time.monotonic() + _MOST_SECONDS
+    missing = numpy.flatnonzero(lengths[0] == UNKNOWN)[rank::world_size]
+    with contextlib.suppress(Exception):  # a data set may not have all that it says it has
+        for first in range(0, len(missing), _FETCHED_AT_ONCE):
+            if time.monotonic() > until:
+                break
+            numbers = missing[first : first + _FETCHED_AT_ONCE].tolist()
+            arrays = dict(arrays_by_place(fetch(numbers)))
+            for row, (place, value) in zip(found, ends):
+                row[numbers] = row_lengths(arrays[place], value)
+    found[:, (found == UNKNOWN).any(0)] = UNKNOWN
+    return largest_of_ranks(found.ravel()).reshape(found.shape)

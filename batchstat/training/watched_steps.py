@@ -36,12 +36,14 @@ class WatchedSteps:
         self.regrouper = Regrouper(way, (), (), ranks)
         self._loader: ReadLoader | None = None
         self._n_yielded = 0  # batches since the last step
+        self._n_steps = 0  # of this epoch
 
     def begin_epoch(self, iterator: Any) -> None:
         """Let an iterator of the loader that trains ask for what is regrouped."""
         # What makes a step of the last batches carries none over; it may have read one ahead.
         n_carried = 0 if self.regrouper.way.makes_tail else self._n_yielded
         self._loader = ReadLoader(iterator, ranks(), self.regrouper, n_carried)
+        self._n_steps = 0
 
     def follow(self, iterator: Any, data: Any) -> int:
         """Note a batch. Return the tokens of the one in whose place it came; 0 where it is that."""
@@ -53,7 +55,11 @@ class WatchedSteps:
     def note_step(self) -> None:
         """Note that a step has ended."""
         self._n_yielded = 0
-        self.regrouper.note_step(self.regrouper.way.accumulation)
+        self._n_steps += 1
+        n_batches = self.regrouper.way.accumulation
+        # What makes a step of the last batches begins one with each epoch.
+        n_passed = self._n_steps * n_batches if self.regrouper.way.makes_tail else None
+        self.regrouper.note_step(n_batches, n_passed)
 
     def settle(
         self,

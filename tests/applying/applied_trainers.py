@@ -1,7 +1,8 @@
 """Trainers that train a tiny model on rows that its data set holds padded to one width.
 
-`python applied_trainers.py FOLDER TRAINER [CHECKPOINT]` trains one of them. It leaves in the folder
-the losses of its steps and evaluations, and the parameters.
+`python applied_trainers.py FOLDER TRAINER [CHECKPOINT] [NAME=VALUE …]` trains one of them, with
+such arguments. It leaves in the folder the losses of its steps and evaluations, the samples
+of each batch of each step, and the parameters.
 """
 
 import json
@@ -15,6 +16,7 @@ import torch
 
 WIDTH, VOCABULARY, N_SAMPLES = 40, 60, 48
 PADDING, EOS, IGNORED = 0, 1, -100
+TEXTS = {"save_strategy"}  # arguments that are no JSON
 SHAPE = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 
 
@@ -42,6 +44,17 @@ def rows(kind: Callable[[int], dict[str, list[int]]] = row_of) -> Any:
     return Dataset.from_list([kind(number) for number in range(N_SAMPLES)])
 
 
+def mixtral() -> Any:
+    """Whose loss has a part of its router, over all rows of a batch."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    torch.manual_seed(1)
+    experts = {"num_local_experts": 3, "num_experts_per_tok": 1, "num_key_value_heads": 2}
+    routed = {"output_router_logits": True, "router_aux_loss_coef": 0.02}
+    own = {**SHAPE, **experts, **routed, "pad_token_id": PADDING}
+    return MixtralForCausalLM(MixtralConfig(vocab_size=VOCABULARY, **own))
+
+
 def llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -52,17 +65,41 @@ def llama() -> Any:
 class Left:
     """Where a trainer leaves what it came to."""
 
-    def __init__(self, folder: Path, checkpoint: str | None) -> None:
-        self.folder, self.checkpoint = folder, checkpoint
+    def __init__(self, folder: Path, words: list[str]) -> None:
+        self.folder = folder
+        self.checkpoint = next((word for word in words if "=" not in word), None)
+        pairs = [word.split("=", 1) for word in words if "=" in word]
+        self.more = {name: value if name in TEXTS else json.loads(value) for name, value in pairs}
+        self.steps: list[list[list[int]]] = []
+        self.waiting: list[list[int]] = []
+
+    def note_batch(self, ids: Any) -> None:
+        """Note a batch that is trained: the first token of each row tells which sample it is."""
+        self.waiting.append([int(first) - 2 for first in ids[:, 0]])
+
+    def note_step(self, *_: Any, **__: Any) -> None:
+        self.steps.append(self.waiting)
+        self.waiting = []
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Arguments of a Trainer."""
         shown = {"report_to": [], "disable_tqdm": True, "logging_steps": 1}
         given = {"output_dir": str(self.folder / "out"), "use_cpu": True, "bf16": False}
         steps = {"per_device_train_batch_size": 4, "learning_rate": 0.01, "num_train_epochs": 1}
-        return {"save_strategy": "no", **shown, **given, **steps, **more}
+        return {"save_strategy": "no", **shown, **given, **steps, **more, **self.more}
 
     def train(self, trainer: Any) -> None:
+        from transformers import TrainerCallback
+
+        def note(module: Any, _: Any, given: Any) -> None:
+            if module.training and torch.is_grad_enabled():
+                self.note_batch(given["input_ids"])
+
+        def on_step_end(_self: Any, *_: Any, **__: Any) -> None:
+            self.note_step()
+
+        trainer.model.register_forward_pre_hook(note, with_kwargs=True)
+        trainer.add_callback(type("Steps", (TrainerCallback,), {"on_step_end": on_step_end})())
         trainer.train(resume_from_checkpoint=self.checkpoint)
         logged = trainer.state.log_history
         losses = [line[name] for line in logged for name in ("loss", "eval_loss") if name in line]
@@ -70,18 +107,18 @@ class Left:
 
     def leave(self, losses: list[float], model: Any) -> None:
         values = [value for each in model.parameters() for value in each.flatten().tolist()]
-        content = {"losses": losses, "parameters": values}
+        content = {"losses": losses, "steps": self.steps, "parameters": values}
         file = self.folder / f"trained.{os.environ.get('RANK', '0')}.json"
         file.write_text(json.dumps(content))
 
 
-def trainer(left: Left, kind: Any = None, **options: Any) -> None:
+def trainer(left: Left, kind: Any = None, model: Any = None, **options: Any) -> None:
     from transformers import Trainer, TrainingArguments, default_data_collator
 
     evaluates = {"eval_dataset": rows().select(range(9))} if "eval_strategy" in options else {}
     given = TrainingArguments(**left.options(**{"gradient_accumulation_steps": 2, **options}))
     data = {"train_dataset": rows(), "data_collator": default_data_collator, **evaluates}
-    left.train((kind or Trainer)(llama(), given, **data))
+    left.train((kind or Trainer)((model or llama)(), given, **data))
 
 
 def subclass(left: Left) -> None:
@@ -107,8 +144,9 @@ def sft(left: Left) -> None:
     def row(number: int) -> dict[str, list[int]]:
         return {"input_ids": ids_of(number), "labels": ids_of(number)}
 
-    tokenizer = chat_tokenizer()
-    collator = DataCollatorForSeq2Seq(tokenizer, padding="max_length", max_length=WIDTH)
+    tokenizer, is_dynamic = chat_tokenizer(), left.more.pop("dynamic", False)
+    padding = "longest" if is_dynamic else "max_length"
+    collator = DataCollatorForSeq2Seq(tokenizer, padding=padding, max_length=WIDTH)
     given = SFTConfig(**left.options(max_length=WIDTH))
     model = llama()
     model.resize_token_embeddings(len(tokenizer))
@@ -149,8 +187,14 @@ def lightning(left: Left) -> None:
 
         def training_step(self, batch: Any, _: int) -> Any:
             loss = self.model(**batch).loss
+            if is_summed:
+                loss = loss * (batch["labels"][:, 1:] != IGNORED).sum() / 60
             self.losses.append(loss.item())
+            left.note_batch(batch["input_ids"])
             return loss
+
+        def on_before_optimizer_step(self, _: Any) -> None:
+            left.note_step()
 
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), 0.1)
@@ -158,12 +202,14 @@ def lightning(left: Left) -> None:
     def collate(found: Any) -> Any:
         return {name: torch.tensor([row[name] for row in found]) for name in found[0]}
 
+    is_summed, rows_of_batch = left.more.pop("summed", False), left.more.pop("rows", 4)
     module, quiet = Module(), {"logger": False, "enable_checkpointing": False}
     shown = {"enable_progress_bar": False, "enable_model_summary": False}
     ranks = {"devices": int(os.environ["WORLD_SIZE"])} if "RANK" in os.environ else {}
-    own = pl.Trainer(accelerator="cpu", max_epochs=1, **ranks, **quiet, **shown)
+    given = {"max_epochs": 1, **ranks, **quiet, **shown, **left.more}
+    own = pl.Trainer(accelerator="cpu", **given)
     data = 2 * [row_of(number) for number in range(N_SAMPLES)]
-    own.fit(module, DataLoader(data, 4, collate_fn=collate))
+    own.fit(module, DataLoader(data, rows_of_batch, collate_fn=collate))
     left.leave(module.losses, module)
 
 
@@ -179,6 +225,7 @@ TRAINERS: dict[str, Callable[[Left], None]] = {
     "trainer": trainer,
     "subclass": subclass,
     "old": old,
+    "mixtral": lambda left: trainer(left, model=mixtral),
     "sft": sft,
     "encoder-decoder": encoder_decoder,
     "lightning": lightning,
@@ -193,4 +240,4 @@ TRAINERS: dict[str, Callable[[Left], None]] = {
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    TRAINERS[sys.argv[2]](Left(Path(sys.argv[1]), next(iter(sys.argv[3:]), None)))
+    TRAINERS[sys.argv[2]](Left(Path(sys.argv[1]), sys.argv[3:]))

@@ -3,6 +3,7 @@
 To import torch takes ten times as long as a loop of these tests trains. The command that batchstat
 starts is then `python warm_loops.py SOCKET script.py …`: it hands its environment, its streams and
 its words to the process behind the socket, and ends as the fork does that becomes the command.
+With N_RANKS in its environment there are as many forks, whose ranks those are.
 """
 
 import json
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -41,11 +43,30 @@ class WarmLoops:
             self._server.wait()
 
 
-def ask(path: str, words: list[str]) -> int:
-    """Have a command run, and return its exit code."""
+def ask_ranks(path: str, words: list[str]) -> int:
+    """Have a command run on all ranks, and return the first exit code that is not 0. The folder
+    that is its first argument gets them all.
+    """
+    n_ranks = int(os.environ.get("N_RANKS", "1"))
+    if n_ranks == 1:
+        return ask(path, words, {})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(n_ranks)}
+    place |= {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": str(n_ranks)}
+    of_ranks = [{**place, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(n_ranks)]
+    with ThreadPoolExecutor(n_ranks) as pool:
+        codes = list(pool.map(lambda own: ask(path, words, own), of_ranks))
+    (Path(words[1]) / "codes.json").write_text(json.dumps(codes))
+    return next((code for code in codes if code), 0)
+
+
+def ask(path: str, words: list[str], more: dict[str, str]) -> int:
+    """Have a command run with `more` in its environment, and return its exit code."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
-        order = json.dumps([dict(os.environ), str(Path.cwd()), words]).encode()
+        order = json.dumps([{**os.environ, **more}, str(Path.cwd()), words]).encode()
         socket.send_fds(connection, [len(order).to_bytes(4, "big")], [0, 1, 2])
         connection.sendall(order)
         return connection.recv(1)[0]
@@ -100,4 +121,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(sys.argv[2], sys.argv[3:])
     else:
-        sys.exit(ask(sys.argv[1], sys.argv[2:]))
+        sys.exit(ask_ranks(sys.argv[1], sys.argv[2:]))

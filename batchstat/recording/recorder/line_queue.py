@@ -29,6 +29,8 @@ class LineQueue:
         self._digests = Digests(orders.key)
         self.last_model: Any = None  # that computed a batch last
         self._last_fetched: Fetched | None = None  # the loader's batch that was computed last
+        # Of the last line: the loader's batch, None where it is not known.
+        self._last_of_lines: Fetched | None = None
         # Learns from the batches of a loop how the others would be; None where none are read.
         self.dry_run: DryRun | None = DryRun(loaders) if orders.is_dry else None
         # The forwards of a batch (none: end of a step), its begin and end, and its line so far.
@@ -37,6 +39,11 @@ class LineQueue:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def last(self) -> Fetched | None:
+        """The loader's batch that was computed last; None where that is not known, or not yet."""
+        return None if self._waiting else self._last_of_lines
 
     def add(self, forwards: list[Forward], moments: list[Moment], line: dict[str, Any]) -> None:
         """Let a batch wait, or the end of a step, which has no forwards."""
@@ -106,7 +113,8 @@ class LineQueue:
             explained = self.dry_run.learn(line["s"], computed, known, self._last_fetched)
             if explained is not None:
                 fetched_of_parts = [explained] * len(all_parts)
-        self._note_last(next(filter(None, reversed(fetched_of_parts)), None), all_parts[-1])
+        last = self._last_of_lines = next(filter(None, reversed(fetched_of_parts)), None)
+        self._note_last(last, all_parts[-1])
         batches = set(filter(None, fetched_of_parts))
         if len(batches) == 1:
             (fetched,) = batches

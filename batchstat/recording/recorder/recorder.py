@@ -17,6 +17,7 @@ from .log import Log
 from .optimizers import Optimizers, holds_gradients, makes_tail
 from .orders import Orders
 
+_MOST_ASKED = 5  # the first steps, which what applies a verdict passes as they came
 _STEPS_WRITTEN_AT_ONCE = 16  # the first steps: a short command leaves them even if it is killed
 _MOST_SECONDS = 0.25
 """Later batches wait up to this long. To read many in a row takes half the time that each takes
@@ -201,14 +202,15 @@ class Recorder:
         self.queue.add([], [now], line)  # no forwards, and the moment of the step's end
         # The queue waits for several steps, but for the first ones: a short command may be killed.
         if now.at - self._written_at > _MOST_SECONDS or self.steps < _STEPS_WRITTEN_AT_ONCE:
-            self.queue.write_arrived()
+            # What applies a verdict asks which batch was the last of these steps.
+            self.queue.write_arrived(wait=self.applier is not None and self.steps <= _MOST_ASKED)
             self._written_at = now.at
         self.steps, self.batches_in_step = number + 1, 0
         self._steps_made, self._is_cleared = self._steps_made + (not cleared), cleared
         if cleared:
             return
         if self.applier is not None:
-            self.applier.note_step(n_batches)
+            self.applier.note_step(n_batches, self.queue.last)
         # A dry run of a loop without a Trainer has learnt enough: it reads the rest of the epoch.
         made = self._steps_made
         if self.orders.is_dry and self.trainer is None and made == _STEPS_COMPUTED_IN_DRY_RUN:

@@ -199,6 +199,8 @@ def _way_of(ranks: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any] | None, 
     """Return (the first way to regroup that holds on all ranks, the largest difference, ""), or why
     none does.
     """
+    if len({len(each["ways"]) for each in ranks}) > 1:
+        return None, 0.0, "the ranks did not all come to the end of its checks"
     for ways in zip(*(each["ways"] for each in ranks), strict=True):
         if not any(way["why_not"] for way in ways):
             return ways[0]["way"], max(way["apart"] for way in ways), ""
