@@ -93,10 +93,11 @@ class Change:
     def is_regrouped(self) -> bool:
         """Whether the row has the samples of each of today's steps, in other batches."""
         changed, now = self.row.request, self.current.request
+        planned = _as_planned(now)
         return (
             isinstance(changed.strategy, Regrouped)
-            and changed.strategy.setup in (now.strategy, _as_planned(now).strategy)
-            and _of_ranks(changed) == _of_ranks(now)
+            and changed.strategy.setup in (now.strategy, planned.strategy)
+            and _of_ranks(changed) in (_of_ranks(now), _of_ranks(planned))
         )
 
     @property
