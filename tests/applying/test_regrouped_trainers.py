@@ -56,7 +56,7 @@ SUMMED = {"rows": 2, "accumulate_grad_batches": 3, "summed": True}
 CASES = [
     ("trainer", arguments(2, 3, num_train_epochs=2)),
     ("trainer", {"ranks": 2, **arguments(2, 3, num_train_epochs=4)}),
-    ("lightning", {"ranks": 2, **SUMMED, "max_epochs": 2}),
+    ("lightning", {"ranks": 2, **SUMMED, "max_epochs": 3}),
     ("sft", arguments(2, 4, num_train_epochs=3, dynamic=True)),
 ]
 SLOW = [
