@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both_trainings import GIVEN, Trainings
+from both_trainings import GIVEN, Trainings, trained
 from loops import sample
 from warm_loops import WarmLoops
 
@@ -140,9 +140,9 @@ SEVERAL = "one sample came with several lengths"
 UNTOUCHED = [
     ("token-means", NO_PART),
     ("contrastive", NO_PART),
-    ("batch-norm", NO_PART),
+    pytest.param("batch-norm", NO_PART, marks=pytest.mark.slow),
     ("masking", DRAWS),
-    ("drawing", ""),
+    pytest.param("drawing", "", marks=pytest.mark.slow),
     ("stream", "a stream has no sample numbers"),
     ("drawn-in-epoch", "its sampler draws random numbers within an epoch"),
 ]
@@ -187,6 +187,24 @@ def test_a_verdict_of_another_number_of_ranks_is_not_used(tmp_path, run, warm, c
     assert "the dry run had another number of ranks, 2: the next run checks it again" in printed
     facts = json.loads((tmp_path / "run" / "preflight.json").read_text())["run"]["applied"]
     assert facts["regrouped_steps"] == facts["cut_batches"] == 0
+
+
+@pytest.mark.slow
+def test_a_recorder_that_fails_on_one_rank_leaves_steps_as_they_came(tmp_path, run, warm, capfd):
+    """Before the step after which ranks agree, for which the others wait."""
+    own = Trainings(LOOPS, tmp_path, run, warm, capfd, GIVEN)
+    given = {"rows": 2, "epochs": 3}
+    plain = own.plain("ranks", 2, given)
+    words = own.command("applied", "ranks", given)
+    command = ["run", "--apply", "-o", tmp_path / "run", *words]
+    assert run(*command, **GIVEN, N_RANKS="2").returncode == 0
+    # By the verdict of that one.
+    faulty = {**GIVEN, "FAULT": "recorder", "FAULT_AT": "8"}
+    ended = run(*command, **faulty, N_RANKS="2")
+    assert ended.returncode == 0
+    applied = trained(tmp_path / "applied")
+    assert applied.steps == plain.steps
+    assert "the recorder has failed" in capfd.readouterr().err
 
 
 ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}

@@ -111,7 +111,7 @@ def test_a_trainer_that_resumes_in_the_middle_of_an_epoch(tmp_path, train, warm)
     both.check_regrouped(LENGTHS, 3)
 
 
-@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("bf16", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_loss_of_a_router_is_not_regrouped(train, bf16):
     both = train("mixtral", **arguments(2, 3, bf16=bf16))
     assert "router" in both.facts["why_not_regrouped"]
@@ -119,6 +119,7 @@ def test_the_loss_of_a_router_is_not_regrouped(train, bf16):
     assert both.applied.steps == both.plain.steps
 
 
+@pytest.mark.slow
 def test_a_mean_over_the_tokens_of_each_batch_is_not_regrouped(train):
     needs("lightning")
     both = train("lightning", rows=2, accumulate_grad_batches=3)
