@@ -161,7 +161,7 @@ class Recorder:
                 self.stop("the recorder failed", code=1)  # else the dry run would train
 
     def _note_lost(self, function: Any) -> None:
-        """Count a step that is not recorded any more: other ranks wait after the first ones."""
+        # A step that is not recorded any more: other ranks wait after the first ones.
         if self.applier is not None and function == self.note_optimizer_step:
             self.applier.note_lost_step()
 
