@@ -86,6 +86,17 @@ class Applier:
         if self._paced is not None:
             self._paced.note_tokens(today or before, after)
 
+    @property
+    def n_steps(self) -> int:
+        """The steps that were noted while a loader was regrouped."""
+        return 0 if self._regrouper is None else self._regrouper.n_steps
+
+    def note_lost_step(self) -> None:
+        """Note that a step has ended of which nothing is known."""
+        if self._regrouper is not None:
+            self._regrouper.fail(RuntimeError("the recorder has failed"))
+            self._regrouper.note_step(0, None)
+
     def note_step(self, n_batches: int, last: Any) -> None:
         """Note that a step has ended, with so many batches, the `last` one as a loader handed it
         out; None where that is not known.

@@ -32,6 +32,8 @@ UNENDED = "the command ended within the checks, which take some ten steps of one
 class DryApplier:
     """What looks at the batches of a dry run, computes some of them, and writes its verdict."""
 
+    n_steps = 0  # as what applies has it
+
     def __init__(self, folder: str, multiple: int, ranks: Any) -> None:
         """Write into a folder. `ranks` is that of the log."""
         self.is_checking = False  # whether the loop computes for the checks
@@ -66,6 +68,9 @@ class DryApplier:
 
     def note_step(self, n_batches: int, last: Any) -> None:
         """Ignore a step: nothing is applied."""
+
+    def note_lost_step(self) -> None:
+        """Ignore it."""
 
     def note(
         self,

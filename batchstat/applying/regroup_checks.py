@@ -171,9 +171,7 @@ def _best_step(
 
 
 def _shows(way: Way, planned: Sequence[Sequence[Planned] | None]) -> bool:
-    """Return whether batches of ranks show what a way does: a mean over samples stays the same if
-    sizes happen to be equal.
-    """
+    # A mean over samples stays the same if sizes happen to be equal: that shows nothing of a way.
     sizes = [[len(each.numbers) for each in of_rank] for of_rank in planned if of_rank]
     together = [[size for of_rank in sizes for size in of_rank]] if way.over_ranks else sizes
     return bool(sizes) and (way.equal_sizes or any(len({*each}) > 1 for each in together))

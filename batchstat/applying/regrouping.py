@@ -126,7 +126,7 @@ class Regrouper:
         """Take the `ends` and `lengths` of `SampleLengths`; `ranks` is that of the log."""
         self.way, self._ends, self._lengths = way, ends, lengths
         self.is_on = self.is_over = False  # whether it regroups; whether it has ended for good
-        self._why_not, self._n_steps, self._ranks = "", 0, ranks
+        self._why_not, self.n_steps, self._ranks = "", 0, ranks
         self.live: StepNumbers | None = None  # of the epoch that runs
         self._n_live = self._n_computed = 0  # steps that ended in it, and batches of these
         self._odd_size = 0  # of the last of them, if it had another number of batches than others
@@ -169,7 +169,7 @@ class Regrouper:
         if self.is_over:
             return
         if self.way.over_ranks and not steps.knows_ranks:
-            self._why_not = "the sampler of its ranks is not one that is known"
+            self._refuse("the sampler of its ranks is not one that is known")
         self._end_unless_all_can(-1 if steps.offset is None else steps.offset)
 
     def _end_unless_all_can(self, offset: int, n_turns: int = 0) -> int:
@@ -186,7 +186,10 @@ class Regrouper:
 
     def fail(self, error: Exception) -> None:
         """Remember an error, which ends regrouping where ranks agree next."""
-        self._why_not = self._why_not or repr(error)
+        self._refuse(repr(error))
+
+    def _refuse(self, why: str) -> None:
+        self._why_not = self._why_not or why
 
     def begins_step(self, steps: StepNumbers) -> bool:
         """Return whether the next turns are those of a step that may be regrouped."""
@@ -198,32 +201,32 @@ class Regrouper:
         """Note that a step has ended, with so many batches of this rank. Its last one was the
         `n_passed`th of its epoch, None where that is not known.
         """
-        self._n_steps += 1
+        self.n_steps += 1
         self._n_live += 1
         self._n_computed += n_batches
         expected = self.way.accumulation
         n_carried = 0 if self.live is None else self.live.n_carried
         if self._odd_size:  # more came behind it, so that it was not the rest of an epoch
             sizes = expected, self._odd_size
-            self._why_not = "its steps had %d batches of a rank, and one had %d" % sizes
+            self._refuse("its steps had %d batches of a rank, and one had %d" % sizes)
         if self._n_live == 1 and n_carried:
             self._carries = n_batches == expected
             expected += 0 if self._carries else n_carried
         self._odd_size = 0 if n_batches == expected else n_batches
-        if self._n_steps == WHOLE_STEPS and not self.is_over:
+        if self.n_steps == WHOLE_STEPS and not self.is_over:
             self._begin_regrouping(n_passed)
 
     def _begin_regrouping(self, n_passed: int | None) -> None:
         """Regroup from a turn on that no rank has drawn yet, if all ranks can."""
         steps = self.live
         if steps is not None and steps.draws:
-            self._why_not = "its sampler draws random numbers within an epoch"
+            self._refuse("its sampler draws random numbers within an epoch")
         elif steps is None:
-            self._why_not = "its loader was not iterated yet"
+            self._refuse("its loader was not iterated yet")
         elif n_passed is None and self._n_computed == steps.n_yielded:
             n_passed = steps.n_yielded
         elif n_passed is None and not steps.is_ended:
-            self._why_not = "with which of its batches a step ends is not known"
+            self._refuse("with which of its batches a step ends is not known")
         offset = (n_passed or 0) % self.way.accumulation
         n_turns = self._end_unless_all_can(offset, 0 if steps is None else steps.n_turns)
         self.is_on = not self.is_over
@@ -249,11 +252,11 @@ class Regrouper:
         for (place, value), lengths in zip(self._ends, self._lengths):
             found = row_lengths(arrays[place], value) if place in arrays else []
             for number, its in zip(numbers, found):
-                if lengths[number] not in (its, UNKNOWN) and not self._why_not:
+                if lengths[number] not in (its, UNKNOWN):
                     of_sample = number, its, lengths[number]
-                    self._why_not = "sample %d has %d tokens, and had %d in the dry run" % of_sample
+                    self._refuse("sample %d has %d tokens, and had %d in the dry run" % of_sample)
             if len(found) != len(numbers):
-                self._why_not = "the rows of a batch are not the samples that were asked for"
+                self._refuse("the rows of a batch are not the samples that were asked for")
 
     def planned(self, turns: Sequence[Sequence[Any]], own: int) -> list[Planned] | None:
         """Return the batches of a rank in a step of these turns; None where it stays as it is."""

@@ -47,8 +47,10 @@ class Options:
     tail: str = "carried"
     change_at: int = 1000  # the step from which it has one batch more
     order: str = ""  # a file that has the samples to come, in their sequence
-    fault: str = ""  # what goes wrong on the last rank: "raises" in its collation, "killed"
-    fault_at: int = 0  # the batch, collated by this rank, in which it does
+    # What goes wrong on the last rank: it "raises" in its collation, is "killed", or its "recorder"
+    # fails; and the batch, collated by this rank, in which it does.
+    fault: str = os.environ.get("FAULT", "")
+    fault_at: int = int(os.environ.get("FAULT_AT", "0"))
 
 
 class Numbers(Sampler):  # type: ignore[misc, type-arg]
@@ -117,6 +119,9 @@ class Steps:
         if self.given.fault and self.run.rank == 1 and self._n_collated == self.given.fault_at:
             if self.given.fault == "raises":
                 raise ValueError("a row that cannot be read")
+            if self.given.fault == "recorder":
+                sys.modules["batchstat_recorder.line_queue"].LineQueue.add = None  # type: ignore[attr-defined]
+                return batch_of(rows)
             (self.run.folder / "killed").write_text(str(time.time()))
             os.kill(os.getpid(), signal.SIGKILL)
         batch = batch_of(rows)

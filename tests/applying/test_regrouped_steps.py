@@ -5,14 +5,17 @@ The oracle is the training itself, with `--apply` and without. Which steps have 
 asked of the planner of a step, with the samples that these had without.
 """
 
+import json
 import shutil
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from both_trainings import GIVEN, Trainings
+from both_trainings import GIVEN, Trainings, trained
 from loops import sample
 from warm_loops import WarmLoops
 
@@ -137,9 +140,9 @@ SEVERAL = "one sample came with several lengths"
 UNTOUCHED = [
     ("token-means", NO_PART),
     ("contrastive", NO_PART),
-    ("batch-norm", NO_PART),
+    pytest.param("batch-norm", NO_PART, marks=pytest.mark.slow),
     ("masking", DRAWS),
-    ("drawing", ""),
+    pytest.param("drawing", "", marks=pytest.mark.slow),
     ("stream", "a stream has no sample numbers"),
     ("drawn-in-epoch", "its sampler draws random numbers within an epoch"),
 ]
@@ -170,3 +173,63 @@ def test_an_accumulation_that_changes_ends_it_with_the_epoch(train):
     assert "its steps had 3 batches of a rank, and one had 4" in both.printed
     assert both.applied.samples[:30] == both.plain.samples[:30]
     assert both.applied.steps[-10:] == both.plain.steps[-10:]
+
+
+def test_a_verdict_of_another_number_of_ranks_is_not_used(tmp_path, run, warm, capfd):
+    command = ["run", "--apply", "-o", tmp_path / "run"]
+    own = Trainings(LOOPS, tmp_path, run, warm, capfd, GIVEN)
+    words = own.command("applied", "ranks", {"rows": 2, "epochs": 3})
+    assert run(*command, *words, **GIVEN, N_RANKS="2").returncode == 0
+    capfd.readouterr()
+    ended = run(*command, *words, **GIVEN, N_RANKS="1", **ONE_RANK)
+    printed = capfd.readouterr().err + ended.stderr
+    assert ended.returncode == 0, printed
+    assert "the dry run had another number of ranks, 2: the next run checks it again" in printed
+    facts = json.loads((tmp_path / "run" / "preflight.json").read_text())["run"]["applied"]
+    assert facts["regrouped_steps"] == facts["cut_batches"] == 0
+
+
+@pytest.mark.slow
+def test_a_recorder_that_fails_on_one_rank_leaves_steps_as_they_came(tmp_path, run, warm, capfd):
+    """Before the step after which ranks agree, for which the others wait."""
+    own = Trainings(LOOPS, tmp_path, run, warm, capfd, GIVEN)
+    given = {"rows": 2, "epochs": 3}
+    plain = own.plain("ranks", 2, given)
+    words = own.command("applied", "ranks", given)
+    command = ["run", "--apply", "-o", tmp_path / "run", *words]
+    assert run(*command, **GIVEN, N_RANKS="2").returncode == 0
+    # By the verdict of that one.
+    faulty = {**GIVEN, "FAULT": "recorder", "FAULT_AT": "8"}
+    ended = run(*command, **faulty, N_RANKS="2")
+    assert ended.returncode == 0
+    applied = trained(tmp_path / "applied")
+    assert applied.steps == plain.steps
+    assert "the recorder has failed" in capfd.readouterr().err
+
+
+ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["raises", "killed"])
+def test_a_rank_that_fails_ends_the_others_as_without(tmp_path, run, warm, capfd, fault):
+    """In the third epoch, when steps are regrouped."""
+    own = Trainings(LOOPS, tmp_path, run, warm, capfd, GIVEN)
+    given = {"rows": 2, "epochs": 9, "fault": fault, "fault_at": 60}
+    began = time.monotonic()
+    words = own.command("plain", "ranks", given)
+    given_to_it = environment(**GIVEN, N_RANKS="2")
+    code = subprocess.run(words, env=given_to_it, stdin=subprocess.DEVNULL, check=False).returncode
+    seconds = time.monotonic() - began
+    words = own.command("applied", "ranks", given)
+    dry = run("run", "--dry-run", "--apply", "-o", tmp_path / "run", *words, **GIVEN, N_RANKS="2")
+    assert dry.returncode == 0
+    began = time.monotonic()
+    ended = run("run", "--apply", "-o", tmp_path / "run", *words, **GIVEN, N_RANKS="2")
+    assert time.monotonic() - began < 2 * seconds + 10
+    codes = [json.loads((tmp_path / n / "codes.json").read_text()) for n in ("plain", "applied")]
+    assert codes[0] == codes[1]
+    assert all(codes[0])
+    assert ended.returncode == code
+    facts = json.loads((tmp_path / "run" / "preflight.json").read_text())["run"]["applied"]
+    assert facts["regrouped_steps"] > 10

@@ -56,7 +56,7 @@ SUMMED = {"rows": 2, "accumulate_grad_batches": 3, "summed": True}
 CASES = [
     ("trainer", arguments(2, 3, num_train_epochs=2)),
     ("trainer", {"ranks": 2, **arguments(2, 3, num_train_epochs=4)}),
-    ("lightning", {"ranks": 2, **SUMMED, "max_epochs": 2}),
+    ("lightning", {"ranks": 2, **SUMMED, "max_epochs": 3}),
     ("sft", arguments(2, 4, num_train_epochs=3, dynamic=True)),
 ]
 SLOW = [
@@ -111,7 +111,7 @@ def test_a_trainer_that_resumes_in_the_middle_of_an_epoch(tmp_path, train, warm)
     both.check_regrouped(LENGTHS, 3)
 
 
-@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("bf16", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_loss_of_a_router_is_not_regrouped(train, bf16):
     both = train("mixtral", **arguments(2, 3, bf16=bf16))
     assert "router" in both.facts["why_not_regrouped"]
@@ -119,6 +119,7 @@ def test_the_loss_of_a_router_is_not_regrouped(train, bf16):
     assert both.applied.steps == both.plain.steps
 
 
+@pytest.mark.slow
 def test_a_mean_over_the_tokens_of_each_batch_is_not_regrouped(train):
     needs("lightning")
     both = train("lightning", rows=2, accumulate_grad_batches=3)

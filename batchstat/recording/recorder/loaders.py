@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import operator
+import sys
 import weakref
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ _FACTS = "_batchstat"
 # Where it has the tokens of its batch before that was cut, if it was; and of the one in whose place
 # that came, if its step was regrouped.
 _BEFORE, _TODAY = "_batchstat_before", "_batchstat_today"
+_KEY = "_batchstat_key"  # where it has what tells its loader from others
 _RECENT = 8  # batches, the last handed out, in which a forward's own tensors are looked for
 _RECENT_IN_DRY_RUN = 256  # from which it learns: a loop may take the batches of a step at once
 _MOST_FETCHED = 1024  # batches that wait to be computed: more are those of an evaluation
@@ -101,6 +103,17 @@ class Loaders:
         # threads may iterate.
         self._iterators: dict[int, Any] = {}
         self._trained: set[int] = set()  # the numbers of iterators whose batches were computed
+
+    def is_injected(self, iterator: Any) -> bool:
+        """Return whether the checks give an iterator its batches: the injected one, or the next of
+        its loader, since a loop may count the batches of an epoch. Not that of an evaluation, which
+        would have no end.
+        """
+        if self.injected is None or iterator is self.injected[0]:
+            return self.injected is not None
+        key = iterator.__dict__.get(_KEY)
+        is_same = key is not None and key == self.injected[0].__dict__.get(_KEY)
+        return is_same and bool(sys.modules["torch"].is_grad_enabled())
 
     def note_asked(self, iterator: Any, index: Any) -> None:
         """Note the sample numbers of a batch, `index`, which an iterator got from its sampler."""

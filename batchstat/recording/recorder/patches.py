@@ -145,7 +145,7 @@ def patch_loaders(iterator_class: Any, recorder: Any, patches: Patches) -> None:
 
     def reporting(note: Any) -> Any:
         def around(original: Any, self: Any) -> Any:
-            if recorder.loaders.injected is not None and self is recorder.loaders.injected[0]:
+            if note == recorder.loaders.note_yielded and recorder.loaders.is_injected(self):
                 return recorder.loaders.injected[1]()
             try:
                 value = original(self)

@@ -147,14 +147,23 @@ class Recorder:
         if self.forwards.stop_again is not None:
             self.forwards.stop_again()
         if self.forwards.has_failed:
+            self._note_lost(function)
             return
+        n_noted = self.applier and self.applier.n_steps
         try:
             with self._lock:
                 function(*args, **kwargs)
         except Exception as error:
             self.forwards.fail(error)
+            if self.applier is not None and self.applier.n_steps == n_noted:
+                self._note_lost(function)
             if self.orders.is_dry:
                 self.stop("the recorder failed", code=1)  # else the dry run would train
+
+    def _note_lost(self, function: Any) -> None:
+        # A step that is not recorded any more: other ranks wait after the first ones.
+        if self.applier is not None and function == self.note_optimizer_step:
+            self.applier.note_lost_step()
 
     def note_batch(self, forwards: list[Forward]) -> None:
         """Put a batch into the queue: the forwards whose gradients one backward computed."""
