@@ -142,7 +142,7 @@ def regrouped_step(
 
 
 def _ways_of(way: Way, knows_ranks: bool) -> list[Way]:
-    """Return the ways to regroup, the one that saves most first."""
+    # The way that saves most comes first.
     found = [way._replace(over_ranks=over) for over in (True, False) if knows_ranks or not over]
     if way.accumulation == 1:  # one rank's own step has nothing to regroup
         found = found[:1]

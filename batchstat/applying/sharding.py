@@ -70,8 +70,7 @@ def batches_of_ranks(sampler: Any, rank: int, world_size: int) -> list[Iterator[
 
 
 def _once(sampler: Any) -> Iterator[Any]:
-    """Yield what a sampler yields; nothing is drawn before the first is asked for."""
-    yield from sampler
+    yield from sampler  # which draws nothing before the first is asked for
 
 
 def _changed(what: Any, **attributes: Any) -> Any:

@@ -86,8 +86,8 @@ def weights_apart(batches: list[WatchedBatch], over_ranks: bool) -> float:
 
 
 def _of_ranks(values: list[float]) -> list[float]:
-    """Return the largest and the smallest of positive numbers that ranks have."""
-    # Positive floats of 32 bits are in the order of their bits.
+    # The largest and the smallest that ranks have. Positive floats of 32 bits are in the order of
+    # their bits.
     bits = [struct.unpack("i", struct.pack("f", each(values)))[0] for each in (max, min)]
     largest, smallest = largest_of_ranks([bits[0], -bits[1]])
     return [struct.unpack("f", struct.pack("i", each))[0] for each in (largest, -smallest)]

@@ -135,7 +135,7 @@ class WatchedSteps:
 
 
 def _counts(name: str, value: Any) -> bool:
-    """Return whether a Trainer's attribute may be a count of what it computed, such as metrics."""
+    # A Trainer's attribute may be a count of what it computed, such as metrics.
     return name.startswith("_") and type(value) in (int, float, dict, list, defaultdict)
 
 
