@@ -120,7 +120,7 @@ class Checks:
         self._precision, self._state = Precision(model), RandomState(model)
         self._outputs = Outputs(model)
         self._dropout = without_dropout(all_modules())
-        self._dropout.__enter__()  # until the end of a loop's process
+        self._dropout.__enter__()
 
     @property
     def is_done(self) -> bool:
@@ -157,6 +157,7 @@ class Checks:
         """Return what was found."""
         self._precision.remove()
         self._outputs.remove()
+        self._dropout.__exit__(None, None, None)
         kind = self._precision.kind
         compared = [each.compared(0, kind, with_loss=True) for each in self._cut]
         why_not = next((why for why, _ in compared if why), "")

@@ -101,11 +101,10 @@ class Learner:
         self._n_batches = 0
         self.lengths = SampleLengths()
 
-    def note(self, data: Any, parts: Sequence[Any], extra: Any = None, numbers: Any = ()) -> bool:
+    def note(self, data: Any, parts: Sequence[Any], extra: Any = None, numbers: Any = None) -> bool:
         """Look at a batch: what the loader handed out, and what was read of it, a part for each set
         of token ids. `extra` is kept with a batch that the checks may compute; `numbers` are those
-        of its samples, None where they are not known, () where nobody asks. Return whether more
-        batches are looked at.
+        of its samples, None where they are not known. Return whether more batches are looked at.
         """
         self._n_batches += 1
         looks = not self.why_not and self._n_batches <= _MOST_BATCHES
@@ -115,8 +114,7 @@ class Learner:
                 self._look(data, parts, extra)
         except UnknownError as error:
             self.why_not = str(error)
-        if numbers != ():
-            self.note_lengths(numbers, data)
+        self.note_lengths(numbers, data)
         return looks and not self.why_not
 
     def note_lengths(self, numbers: Any, data: Any) -> None:

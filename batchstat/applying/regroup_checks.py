@@ -9,8 +9,9 @@ from .checks import CheckedStep, Stage
 from .cutting import Cut, UnknownError, arrays_by_place
 from .learning import Learner
 from .loaders import CuttingCollate
-from .regrouping import Planned, StepNumbers, Way, regrouped, tokens_of
+from .regrouping import Way, regrouped, tokens_of
 from .sample_lengths import fill_up
+from .step_numbers import Planned, StepNumbers
 from .step_state import RandomState, all_agree, largest_of_ranks
 
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}  # ranks meet in each batch of these
@@ -179,9 +180,10 @@ def _shows(way: Way, planned: Sequence[Sequence[Planned] | None]) -> bool:
 
 def _planned(way: Way, lengths: Any, step: Sequence[Sequence[Any]]) -> list[list[Planned] | None]:
     if way.over_ranks:
-        return [*(regrouped(way, lengths, step) or [None] * len(step[0]))]
+        together = regrouped(way, lengths, step)
+        return [None] * len(step[0]) if together is None else [*together]
     of_ranks = [[turn[rank : rank + 1] for turn in step] for rank in range(len(step[0]))]
-    return [(regrouped(way, lengths, each) or [None])[0] for each in of_ranks]
+    return [found and found[0] for found in (regrouped(way, lengths, each) for each in of_ranks)]
 
 
 def meets_in_batches(model: Any) -> bool:

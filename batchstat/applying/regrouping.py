@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .cutting import arrays_by_place, row_lengths
-from .pace import WHOLE_STEPS
 from .sample_lengths import UNKNOWN
-from .sharding import batches_of_ranks
-from .step_state import RandomState, largest_of_ranks
+from .step_numbers import Planned, StepNumbers
+from .step_state import WHOLE_STEPS, largest_of_ranks
 
 LENGTHS_FILE = "lengths.bin"  # (n_sets, n_samples) int32, beside the verdict
-_MOST_KEPT = 256  # turns, of which one step is checked
 
 
 class Way(NamedTuple):
@@ -29,92 +26,6 @@ class Way(NamedTuple):
     widths: Sequence[int]  # for each set of token ids, the width of all rows; 0 where it varies
     in_turns: bool  # whether ranks wait for each other in every batch
     makes_tail: bool  # whether the last batches of an epoch, fewer than a step's, are a step
-
-
-class Planned(NamedTuple):
-    """A batch that a loader is asked for."""
-
-    numbers: Any  # those of its samples
-    today: int = 0  # tokens of the batch in whose place it comes; 0 where it is that one
-
-
-class StepNumbers:
-    """Stands in for the iterator over a loader's sampler: yields the numbers of batches as these
-    are drawn, or, once a `regrouper` is on, those of each step regrouped.
-    """
-
-    def __init__(
-        self, iterator: Any, ranks: tuple[int, int], regrouper: Any, n_carried: int
-    ) -> None:
-        self._sampler, self._ranks, self._regrouper = iterator._index_sampler, ranks, regrouper
-        self.handed: deque[Planned] = deque()  # asked for, and not yielded by the loader yet
-        self.n_turns, self.first = 0, 0  # turns that were drawn; the first that may be regrouped
-        self.n_yielded = 0
-        # Turns before the first step that is this epoch's alone; None where that is not known.
-        self.offset: int | None = None
-        self.is_ended = self.draws = False  # whether it draws random numbers within an epoch
-        self.turns: list[list[Any]] = []  # the first ones
-        self.n_carried = n_carried  # batches of the step that the epoch before left
-        self._views: list[Any] | None = None
-        self._own = ranks[0]
-        self._ready: deque[Planned] = deque()
-
-    @property
-    def knows_ranks(self) -> bool:
-        """Whether the batches of all ranks are known."""
-        return self._views is not None and len(self._views) == self._ranks[1]
-
-    def __iter__(self) -> StepNumbers:
-        return self
-
-    def __next__(self) -> Any:
-        if self._views is None:
-            self._begin()
-        if not self._ready:
-            self._draw()
-        if not self._ready:
-            raise StopIteration
-        self.handed.append(self._ready.popleft())
-        return self.handed[-1].numbers
-
-    def _begin(self) -> None:
-        try:
-            self._views = batches_of_ranks(self._sampler, *self._ranks)
-        except Exception:  # of a version that is not known; it has drawn nothing yet
-            self._views = None
-        if self._views is None:
-            self._views, self._own = [iter(self._sampler)], 0
-        if self._regrouper is not None:
-            self._regrouper.agree(self)
-
-    def _draw(self) -> None:
-        """Draw the batches of a step, or of a turn."""
-        regrouper, planned = self._regrouper, None
-        if regrouper is not None and regrouper.begins_step(self):
-            turns = self._draw_turns(regrouper.way.accumulation)
-            planned = regrouper.planned(turns, self._own) if turns else None
-        else:
-            turns = self._draw_turns(1)
-        as_drawn = [Planned(turn[self._own]) for turn in turns if turn[self._own] is not None]
-        self._ready.extend(as_drawn if planned is None else planned)
-
-    def _draw_turns(self, n_turns: int) -> list[list[Any]]:
-        assert self._views is not None
-        turns: list[list[Any]] = []
-        for _ in range(n_turns):
-            # The first one may draw: most samplers shuffle there.
-            watches = self._regrouper is None or not self._regrouper.is_on
-            state = RandomState() if watches and self.n_turns else None
-            turn = [next(view, None) for view in self._views]
-            self.draws |= state is not None and state.has_moved()
-            if all(batch is None for batch in turn):
-                self.is_ended = True
-                break
-            turns.append(turn)
-            self.n_turns += 1
-            if watches and len(self.turns) < _MOST_KEPT:
-                self.turns.append(turn)
-        return turns
 
 
 class Regrouper:

@@ -78,9 +78,6 @@ class SampleLengths:
         if largest_of_ranks([bool(why_not)])[0]:
             raise UnknownError(why_not or "on another rank one sample came with several lengths")
         found = largest_of_ranks(found.ravel()).reshape(found.shape)
-        unknown = int((found[0] == UNKNOWN).sum())
-        if unknown > n_samples * _MOST_UNKNOWN:
-            raise UnknownError("%d of %d samples were not read" % (unknown, n_samples))
         return ends, found
 
 
@@ -89,7 +86,7 @@ def fill_up(
 ) -> Any:
     """Return lengths with those of samples that were not read, which each rank fetches a share of:
     as many as it can within some seconds. A resumed epoch skips samples, and `drop_last` some. All
-    ranks call it.
+    ranks call it. Raises UnknownError where too many stay unknown.
     """
     import numpy
 
@@ -105,4 +102,8 @@ def fill_up(
             for row, (place, value) in zip(found, ends):
                 row[numbers] = row_lengths(arrays[place], value)
     found[:, (found == UNKNOWN).any(0)] = UNKNOWN
-    return largest_of_ranks(found.ravel()).reshape(found.shape)
+    found = largest_of_ranks(found.ravel()).reshape(found.shape)
+    unknown, n_samples = int((found[0] == UNKNOWN).sum()), found.shape[1]
+    if unknown > n_samples * _MOST_UNKNOWN:
+        raise UnknownError("%d of %d samples were not read" % (unknown, n_samples))
+    return found

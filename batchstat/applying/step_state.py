@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+WHOLE_STEPS = 5  # the first ones, which come as they are
 # By how much results may differ, as a share of their norm, by the precision of the computation: a
 # sum in another sequence does as much.
 LEAST = {"float64": 1e-10, "float32": 1e-5, "tf32": 4e-3, "float16": 4e-3, "bfloat16": 3e-2}

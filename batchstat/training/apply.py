@@ -5,13 +5,13 @@ import sys
 from collections import deque
 from typing import Any
 
-from batchstat.applying.checks import checked_of, why_left_alone
+from batchstat.applying.applier import PacedCut
+from batchstat.applying.checks import checked_of, why_left_alone, why_not_regrouped
 from batchstat.applying.cutting import Cut, UnknownError
 from batchstat.applying.learning import Learner
 from batchstat.applying.loaders import patch_loaders
 from batchstat.applying.outputs import outputs_apart
-from batchstat.applying.pace import WHOLE_STEPS, PacedCut
-from batchstat.applying.step_state import LEAST, Precision, all_agree
+from batchstat.applying.step_state import LEAST, WHOLE_STEPS, Precision, all_agree
 from batchstat.errors import OptionError, arguments_named
 from batchstat.parameters import whole_number
 from batchstat.recording.recorder.arguments import (
@@ -26,8 +26,12 @@ from batchstat.recording.recorder.forwards import MOST_OUTPUTS, outputs_with_gra
 from batchstat.recording.recorder.handing import Handing, holds_ids
 from batchstat.recording.recorder.patches import Patches
 from batchstat.recording.recorder.trainers import why_too_old
-from batchstat.training.watched_batches import WatchedBatch, token_weights, why_unseen
-from batchstat.training.watched_steps import WatchedSteps
+from batchstat.training.watched_steps import (
+    WatchedBatch,
+    WatchedSteps,
+    token_weights,
+    why_unseen,
+)
 
 _MOST_BATCHES = 512  # that wait for a forward
 
@@ -163,7 +167,7 @@ class _WatchedTraining:
         data = original(iterator)
         if self._is_watching and self._is_own(iterator):
             # The loop may take arrays out, or change them.
-            self._batches.append(WatchedBatch(copy.deepcopy(data)))
+            self._batches.append(WatchedBatch(copy.deepcopy(data), self._steps.numbers))
         return data
 
     def _note_forward(self, module: Any, args: Any, kwargs: Any) -> None:
@@ -247,11 +251,12 @@ class _WatchedTraining:
         if not why_not and batches and not handing.settle():
             why_not = "how its batches come out of those of its loader was not seen"
         for each in () if why_not else batches:
-            learner.note(each.data, handing.read_whole(each.arrays), each)
+            learner.note(each.data, handing.read_whole(each.arrays), each, each.numbers)
         why_not = why_not or learner.why_not
         on_device = any(each.device.type != "cpu" for each in self._module.parameters())
         cut = self._settle_cut(learner, handing, on_device, why_not or why_unseen(batches))
         multiple = learner.multiple(self._multiple, on_device)
+        why_not = why_not or why_not_regrouped(self._module)
         said = self._steps.settle(learner, cut, why_not, multiple, batches, self._module)
         if said:
             self._say(said)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchstat.applying import regrouping
-from batchstat.applying.regrouping import Regrouper, StepNumbers, Way
-from batchstat.applying.sharding import batches_of_ranks
+from batchstat.applying.regrouping import Regrouper, Way
+from batchstat.applying.step_numbers import StepNumbers, batches_of_ranks
 from conftest import needs
 
 pytestmark = pytest.mark.torch

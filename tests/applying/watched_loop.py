@@ -15,6 +15,7 @@ from torch.nn import functional
 import batchstat
 
 ROWS, WIDTH, WORDS, IGNORED = 192, 64, 50, -100
+ATTENTION_DROPOUT = 1e-9  # so little that it drops nothing
 STEPS = {"summed over steps", "means of batches"}  # loops of several batches in a step
 
 
@@ -122,6 +123,7 @@ def train_trainer(folder: Path, applies: bool) -> dict[str, Any]:
         intermediate_size=32,
         num_hidden_layers=1,
         num_attention_heads=2,
+        attention_dropout=ATTENTION_DROPOUT,
     )
     widths: list[int] = []
 
@@ -148,6 +150,7 @@ def train_trainer(folder: Path, applies: bool) -> dict[str, Any]:
         batchstat.apply(trainer)
     trainer.train()
     losses = [each["loss"] for each in trainer.state.log_history if "loss" in each]
+    assert trainer.model.config.attention_dropout == ATTENTION_DROPOUT, "as the checks found it"
     return {"widths": widths, "losses": [float(each) for each in losses], "model": trainer.model}
 
 
