@@ -183,7 +183,8 @@ def _planned(way: Way, lengths: Any, step: Sequence[Sequence[Any]]) -> list[list
         together = regrouped(way, lengths, step)
         return [None] * len(step[0]) if together is None else [*together]
     of_ranks = [[turn[rank : rank + 1] for turn in step] for rank in range(len(step[0]))]
-    return [found and found[0] for found in (regrouped(way, lengths, each) for each in of_ranks)]
+    found = [regrouped(way, lengths, each) for each in of_ranks]
+    return [None if each is None else each[0] for each in found]
 
 
 def meets_in_batches(model: Any) -> bool:
