@@ -22,7 +22,7 @@ from .learning import Learner
 from .loaders import KEY, draws_for_samples, patch_loaders
 from .outputs import Checked
 from .regroup_checks import ReadLoader, RegroupedStep, meets_in_batches, regrouped_step
-from .regrouping import LENGTHS_FILE, Way
+from .regrouping import LENGTHS_FILE, Way, set_multiple
 from .step_state import all_agree, dropouts_of
 
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
@@ -169,19 +169,28 @@ class DryApplier:
         try:
             if why := why_not_regrouped(model):
                 raise UnknownError(why)
-            multiple = learner.multiple(self._multiple, on_device)
+            loader, multiple = (
+                self._loaders[self._rank["key"]],
+                learner.multiple(self._multiple, on_device),
+            )
+            sets_multiple = on_device and cut is None
+            if sets_multiple and not set_multiple(loader.collate, multiple):
+                why = "new widths cost a device time, and its collator has no pad_to_multiple_of"
+                raise UnknownError(why)
+            widths, in_turns = learner.fixed_widths, meets_in_batches(model)
             way = Way(
-                False,
-                False,
-                accumulation,
-                1,
-                multiple,
-                learner.fixed_widths,
-                meets_in_batches(model),
-                tail,
+                over_ranks=False,
+                equal_sizes=False,
+                accumulation=accumulation,
+                tokens_per_batch=1,
+                multiple=multiple,
+                widths=widths,
+                in_turns=in_turns,
+                makes_tail=tail,
+                sets_multiple=sets_multiple,
             )
             step = regrouped_step(
-                self._loaders[self._rank["key"]],
+                loader,
                 learner,
                 cut,
                 way,

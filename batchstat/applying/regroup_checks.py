@@ -26,9 +26,9 @@ class ReadLoader:
         """Note what an iterator draws, if it draws numbers of samples; a `regrouper` may be on
         later.
         """
-        self._data_set, self._collate = iterator._dataset, iterator._collate_fn
-        if isinstance(self._collate, CuttingCollate):
-            self._collate = self._collate.collate
+        self._data_set, self.collate = iterator._dataset, iterator._collate_fn
+        if isinstance(self.collate, CuttingCollate):
+            self.collate = self.collate.collate
         self.steps: StepNumbers | None = None
         self.why_not = ""  # why its steps cannot be regrouped
         if iterator._dataset_kind != 0:  # that of a data set with an index
@@ -68,7 +68,7 @@ class ReadLoader:
         """Return the batch of samples, as it comes now."""
         from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-        return _MapDatasetFetcher(self._data_set, True, self._collate, False).fetch(numbers)
+        return _MapDatasetFetcher(self._data_set, True, self.collate, False).fetch(numbers)
 
 
 def _are_equal(arrays: dict[Any, Any], others: dict[Any, Any]) -> bool:

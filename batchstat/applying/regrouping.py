@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .cutting import arrays_by_place, row_lengths
+from .loaders import CuttingCollate
 from .sample_lengths import UNKNOWN
 from .step_numbers import Planned, StepNumbers
 from .step_state import WHOLE_STEPS, largest_of_ranks
@@ -26,6 +27,7 @@ class Way(NamedTuple):
     widths: Sequence[int]  # for each set of token ids, the width of all rows; 0 where it varies
     in_turns: bool  # whether ranks wait for each other in every batch
     makes_tail: bool  # whether the last batches of an epoch, fewer than a step's, are a step
+    sets_multiple: bool = False  # whether the collator is told of it, since new widths cost time
 
 
 class Regrouper:
@@ -57,6 +59,8 @@ class Regrouper:
     def begin(self, iterator: Any, n_carried: int) -> StepNumbers:
         """Let an iterator of the loader, which begins an epoch, ask for what is regrouped."""
         live = StepNumbers(iterator, self._ranks(), self, n_carried)
+        if self.way.sets_multiple:
+            set_multiple(iterator._collate_fn, self.way.multiple)
         if not n_carried or self._carries is False:
             live.offset = 0
         elif self._carries:
@@ -214,6 +218,16 @@ def regrouped(way: Way, lengths: Any, turns: Sequence[Sequence[Any]]) -> list[li
     new = numpy.split(numbers[order], numpy.cumsum(new_sizes.ravel())[:-1])
     planned = [Planned(n.tolist(), tokens_of(way, was)) for n, was in zip(new, today)]
     return [planned[rank::world_size] for rank in range(world_size)]
+
+
+def set_multiple(collate: Any, multiple: int) -> bool:
+    """Let a collator round widths up to a multiple; return whether it can."""
+    while isinstance(collate, CuttingCollate):
+        collate = collate.collate
+    can = hasattr(collate, "pad_to_multiple_of")
+    if can:
+        collate.pad_to_multiple_of = multiple
+    return can
 
 
 def tokens_of(way: Way, lengths: Any) -> int:

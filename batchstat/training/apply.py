@@ -257,6 +257,8 @@ class _WatchedTraining:
         cut = self._settle_cut(learner, handing, on_device, why_not or why_unseen(batches))
         multiple = learner.multiple(self._multiple, on_device)
         why_not = why_not or why_not_regrouped(self._module)
+        if on_device and cut is None:  # workers have their own copy of the collator
+            why_not = why_not or "its collator pads to any width: batchstat run --apply rounds up"
         said = self._steps.settle(learner, cut, why_not, multiple, batches, self._module)
         if said:
             self._say(said)

@@ -277,3 +277,22 @@ def test_an_error_while_a_step_is_planned_leaves_it_as_it_came(capsys):
     printed = capsys.readouterr().err
     assert "batchstat: steps are not regrouped: ValueError('planted')" in printed
     assert "batchstat: steps are not regrouped: another rank cannot go on" in printed
+
+
+def test_a_collator_is_told_of_the_multiple_by_which_a_device_has_few_widths():
+    needs("torch")
+    from types import SimpleNamespace
+
+    from torch.utils.data import BatchSampler, SequentialSampler
+
+    from batchstat.applying.loaders import CuttingCollate, SharedCut
+
+    collate = SimpleNamespace(pad_to_multiple_of=None)
+    sampler = BatchSampler(SequentialSampler(range(8)), 2, drop_last=False)
+    way = Way(False, False, 2, 100, 64, (0,), False, False, sets_multiple=True)
+    iterator = SimpleNamespace(
+        _index_sampler=sampler, _collate_fn=CuttingCollate(collate, SharedCut())
+    )
+    Regrouper(way, (), (), lambda: (0, 1)).begin(iterator, 0)
+    assert collate.pad_to_multiple_of == 64
+    assert not regrouping.set_multiple(len, 64)

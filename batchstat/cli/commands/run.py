@@ -46,7 +46,7 @@ class Recorded:
     )
     apply: bool = option(
         False,
-        "Cut the padding out of its batches, once a dry run shows that training stays the same.",
+        "Cut padding and regroup steps, once a dry run shows that training stays the same.",
         "Recording",
         flags=("--apply",),
         is_common=True,
