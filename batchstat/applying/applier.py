@@ -84,6 +84,7 @@ class Applier:
         self._paced: PacedCut | None = None  # once a loader that is cut was iterated
         self._regrouper: Regrouper | None = None  # once one that is regrouped was
         self._n_in_step: Any = None
+        self._why_another = ""  # why the verdict is of another training; empty if it is not
         try:
             with open(verdict_file, encoding="utf-8") as stream:
                 self._verdict = json.load(stream)
@@ -103,9 +104,11 @@ class Applier:
         verdict = self._verdict
         if verdict is None or verdict["key"] != iterator.__dict__[KEY]:
             return
-        if why := _why_another(verdict["environment"], self._ranks()[1]):
-            self._verdict = None
-            self._say(why + ": the next run checks it again")
+        if self._why_another:
+            return
+        self._why_another = _why_another(verdict["environment"], self._ranks()[1])
+        if self._why_another:
+            self._say(self._why_another + ": the next run checks it again")
             with contextlib.suppress(OSError):  # another rank may have removed it
                 os.remove(self._file)
         elif verdict["cut"] is not None:
@@ -126,6 +129,7 @@ class Applier:
             if self._regrouper is None:
                 folder = os.path.dirname(self._file)
                 self._regrouper = Regrouper.of_verdict(verdict["regroup"], folder, self._ranks)
+                self._regrouper.why_not = self._why_another  # which other ranks may not find
             self._regrouper.begin(iterator, self._n_in_step())
 
     def _follow(self, iterator: Any, data: Any, before: int, after: int) -> None:

@@ -39,7 +39,8 @@ class Regrouper:
         """Take the `ends` and `lengths` of `SampleLengths`; `ranks` is that of the log."""
         self.way, self._ends, self._lengths = way, ends, lengths
         self.is_on = self.is_over = False  # whether it regroups; whether it has ended for good
-        self._why_not, self.n_steps, self._ranks = "", 0, ranks
+        # Why this rank cannot go on, which ends it on all ranks where they agree next.
+        self.why_not, self.n_steps, self._ranks = "", 0, ranks
         self.live: StepNumbers | None = None  # of the epoch that runs
         self._n_live = self._n_computed = 0  # steps that ended in it, and batches of these
         self._odd_size = 0  # of the last of them, if it had another number of batches than others
@@ -90,13 +91,13 @@ class Regrouper:
     def _end_unless_all_can(self, offset: int, n_turns: int = 0) -> int:
         """Return the largest `n_turns` of all ranks, which go on if their offsets are the same."""
         try:
-            numbers = [bool(self._why_not), offset, -offset, n_turns]
+            numbers = [bool(self.why_not), offset, -offset, n_turns]
             is_refused, most, fewest, n_turns = largest_of_ranks(numbers)
         except Exception as error:  # as where a rank has ended: the loop comes to see that, too
             self.fail(error)
             is_refused, most, fewest = 1, offset, -offset
         if is_refused or most != -fewest:
-            self.end(self._why_not or "another rank cannot go on")
+            self.end(self.why_not or "another rank cannot go on")
         return n_turns
 
     def fail(self, error: Exception) -> None:
@@ -104,7 +105,7 @@ class Regrouper:
         self._refuse(repr(error))
 
     def _refuse(self, why: str) -> None:
-        self._why_not = self._why_not or why
+        self.why_not = self.why_not or why
 
     def begins_step(self, steps: StepNumbers) -> bool:
         """Return whether the next turns are those of a step that may be regrouped."""
