@@ -20,8 +20,7 @@ SCHEMA = "batchstat.calibration/1"
 
 _ROUNDING = 16  # bytes that rounding may add to a fitted peak: a batch is not refused for them
 
-MOST_NOISE = 0.2
-"""Residual of the fitted times above which they are not used: a speed-up of 1.3 may then be 1."""
+MOST_NOISE = 0.2  # residual of fitted times above which they are not used: 1.3x may then be 1x
 
 PER_SECOND = 10**12  # compute is counted in picoseconds, so that it is exact and adds up
 
@@ -144,8 +143,7 @@ class Calibration:
     @property
     def most_bytes(self) -> int | None:
         """The highest fitted peak, in bytes, of a batch taken to fit without a run; None if
-        unknown. It is below `fits` by the worst error of the fit, a share of the measured peak: by
-        so much a batch may take more than its fitted peak.
+        unknown: `fits` less the worst error of the fit, which a batch may take on top of its peak.
         """
         if self.memory is None or self.fits is None:
             return None

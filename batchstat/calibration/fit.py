@@ -25,8 +25,7 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
     for size in range(1, n + 1):
         for subset in combinations(range(n), size):
             columns_of_subset = columns[:, subset]
-            # Columns of pairs are millions of times those of a constant: scaled to length 1, they
-            # are solved with the same precision.
+            # Scaled to length 1, as columns of pairs are millions of times those of a constant.
             scale = np.linalg.norm(columns_of_subset, axis=0)
             if not scale.all():  # a column of zeros has no coefficient
                 continue

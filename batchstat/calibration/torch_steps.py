@@ -178,8 +178,7 @@ def _positions(model: Any) -> int | None:
     """Return the number of positions that a model has embeddings for; None where it has none."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa numbers positions from behind that of its padding: with padding_idx=1, two of
-            # its 514 embeddings are for no token.
+            # RoBERTa numbers positions from behind its padding: two of its 514 are for no token.
             padding_positions = 0 if module.padding_idx is None else module.padding_idx + 1
             return int(module.num_embeddings) - padding_positions
     return None

@@ -9,11 +9,9 @@ from typing import Any
 
 from batchstat.words import counted
 
-_NARROWEST, _WIDEST = 40, 100
-"""Narrowest and widest page: shorter lines cannot hold an option, longer ones are hard to read."""
+_NARROWEST, _WIDEST = 40, 100  # width of a page: so that options fit, and lines are easy to read
 
-_COLUMN = 26
-"""Where descriptions begin, unless no option is that long; a longer option has its own line."""
+_COLUMN = 26  # where descriptions begin at most; a longer option has its own line
 
 _HELP = ("help", "help_all")  # options that the page of a command shows in its last line only
 

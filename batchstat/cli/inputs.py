@@ -94,8 +94,7 @@ class Inputs(CheckSettings):
 
     def training(self, profile: "Profile") -> "CurrentTraining":
         """Return what the current setup trains on: samples, settings and a strategy or batches.
-        Raises OptionError: a setting that the recording decides; InputError: the trainer keeps no
-        sample.
+        Raises OptionError: a setting that the recording decides; InputError: no sample is kept.
         """
         from batchstat.trainers.preflight.named import trained_today
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _OFF_TERMINAL_WIDTH = 100  # columns of a screen in a pipe or a file, whose width nothing says
-_LEAST_WIDTH = 80
-"""Columns. A narrower terminal wraps lines itself, which keeps numbers whole; rich breaks them."""
+_LEAST_WIDTH = 80  # columns: a narrower terminal wraps lines itself, where rich breaks numbers
 
 
 class KeptOnInterrupt(SystemExit):

@@ -57,10 +57,9 @@ class _Seeded(ISeedSequence):
 
 
 def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
-    """Return (n, 4) the state of each of n windows: what
-    `SeedSequence((seed, epoch, window)).generate_state(4, np.uint64)` returns, computed for all
-    windows together, by NumPy's algorithm; NumPy promises that its states never change. Every
-    number is below 2^32. Source: O'Neill, seed_seq_fe.
+    """Return (n, 4) the state of each of n windows: what `SeedSequence((seed, epoch,
+    window)).generate_state(4, np.uint64)` returns, for all windows together, by NumPy's algorithm,
+    which it promises to keep. Every number is below 2^32. Source: O'Neill, seed_seq_fe.
     """
     pool: Ints = np.zeros((4, len(windows)), dtype=np.uint32)
     # (4, n): the entropy, with a fourth word of 0.

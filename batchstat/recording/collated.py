@@ -187,8 +187,7 @@ def as_collated(
         batch.padding_source + (" and a decoder" if len(batch.widths) > 1 else "")
         for batch in batches
     ]
-    # Sums over several kinds would have no one meaning. A run may have computed several, such as
-    # those of two models: it is reported all the same.
+    # Sums over several kinds have no one meaning; a run, as of two models, is reported.
     for number, kind in enumerate(kinds):
         if kind != kinds[0] and not is_recorded:
             raise InputError(

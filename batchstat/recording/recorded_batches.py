@@ -54,14 +54,12 @@ def batches_of(recording: Recording) -> RecordedBatches:
     # The batches of the first epoch on each rank; what else was recorded is not described.
     first_epochs = [_first_epoch(epochs) for epochs in epochs_of_ranks]
     _check_steps(name, recording, first_epochs)
-    # A backward may have several forwards, each with a width of its own: each counts as a batch of
-    # the step, unless all of them compute the same samples.
+    # Each forward of a backward counts as a batch of its step, unless all have the same samples.
     trainer = recording.ranks[0].trainer or {}
     kind = trainer.get("together", "")
     batches = list(chain.from_iterable(first_epochs))
     together = rows_together(batches, kind)
-    # Of each batch of a step: its forwards, its sample numbers, the number of the data set that
-    # counts these, and why it is in no step, or "".
+    # Of each batch: its forwards, its numbers, their data set, and why it is in no step, or "".
     parts: list[Sequence[ReadBatch]] = []
     numbers_of_parts: list[Sequence[int] | None] = []
     data_of_batches: list[int] = []

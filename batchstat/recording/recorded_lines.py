@@ -261,8 +261,7 @@ def steps_of(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
         ):
             groups.append([])
         elif line["k"] == "step":
-            # Stepped, too, is what was cleared before no other batch, as of each sample to clip, or
-            # before the same samples again, as SAM does.
+            # Stepped, too, is what was cleared before no batch (clipping), or the same again (SAM).
             first = len(groups) - 1 if groups[-1] else 0
             while first and _is_again(groups[first - 1], groups[first]):
                 first -= 1

@@ -27,8 +27,7 @@ from batchstat.words import counted
 _BATCHES_PER_POINT = 5  # batches of a point at least, so that a stalled one is not its median
 # The fit of a batch's time has 3 coefficients, and needs a point more; above 24 it gains nothing.
 _LEAST_POINTS, _MOST_POINTS = 4, 24
-# Tokens of the largest point / tokens of the smallest. Below it the time of a token and the fixed
-# time of a batch cannot be told apart.
+# Tokens of the largest / the smallest point: less cannot tell a token's time from a batch's.
 _LEAST_SPREAD = 1.5
 # Time of a batch of a new shape / time of one whose shape came before: below it, they are alike.
 _LEAST_SLOWDOWN = 1.1

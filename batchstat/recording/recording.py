@@ -239,9 +239,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
 
 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
-    """Yield the batches that a process computed, then those that a dry run only read, in steps as
-    large as the largest computed one, or of one batch.
-    """
+    """Yield the computed batches, then those only read, in steps of the largest computed size."""
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
     steps = [*steps_of(lines)]

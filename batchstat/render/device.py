@@ -10,8 +10,7 @@ from batchstat.simulation.results import StrategyResult
 
 EXTRAPOLATED = "~"  # the sign of a number that is extrapolated
 
-TOO_LARGE = "✗"
-"""The sign of a peak that does not fit, and of its row where nothing else is said of that first."""
+TOO_LARGE = "✗"  # the sign of a peak that does not fit, and of its row if that has no other
 
 _GIB = 2**30
 _UNITS = (

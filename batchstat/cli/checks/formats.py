@@ -48,9 +48,7 @@ def as_destinations(written: Sequence[str]) -> Destinations:
 
 
 def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:
-    """Write each format to its file or to standard output; with the format `github`, also the
-    summary of the job on GitHub Actions. Raises InputError.
-    """
+    """Write each format where it belongs; `github` adds the job's summary. Raises InputError."""
     plain = destinations.get("text") is not None  # a file with the screen has no colours
     if "github" in destinations:
         _add_summary(checks)

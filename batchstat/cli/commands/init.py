@@ -142,9 +142,7 @@ def _recording_command(inputs: "Inputs") -> str:
 
 
 def _decided_values(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
-    """Return the settings that batchstat decided by the data: the batch size, and the max-length,
-    where the tokenizer's maximum truncates samples.
-    """
+    """Return what batchstat decided by the data: batch size, and max-length where it truncates."""
     # Written beside the limits, so that the settings stay the same when the data change.
     decided: dict[str, int] = {}
     if inputs.observed is not None:  # a recording brings its own

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from batchstat.profiling.profile import Profile
     from batchstat.render.recipes.writing import Origin
 
-_WITHOUT_COMPARISON = "token-budget"
-"""The strategy of a recipe where there is neither a comparison nor a name."""
+_WITHOUT_COMPARISON = "token-budget"  # the strategy of a recipe with neither comparison nor name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,8 +174,7 @@ def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     samples_upto = np.cumsum(counts)
     n = int(samples_upto[-1])
-    # The last sample of each bucket, counted from 1, shortest first: 10 samples and 4 buckets give
-    # 3, 5, 8, 10. −(−a // b) is a / b rounded up.
+    # The last sample of each bucket, from 1, rounded up: 10 in 4 buckets give 3, 5, 8, 10.
     last_samples = -(-n * np.arange(1, buckets + 1) // buckets)
     # The edge is the length of that sample; the same length for two buckets leaves one edge.
     return np.unique(values[np.searchsorted(samples_upto, last_samples)])
@@ -217,8 +216,7 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints
     share = end / buckets
     edges, tokens_behind = [], 0
     while tokens_behind + share < end:
-        # The sample that exceeds the share has the length values[i]. It is the n-th of that length,
-        # counted from 1, and the walk goes on after it.
+        # The sample that exceeds the share is the n-th of length values[i]; the walk goes on there.
         i = int(np.searchsorted(length_begins, tokens_behind + share, side="right")) - 1
         n = int((tokens_behind + share - length_begins[i]) // values[i]) + 1
         tokens_behind = int(length_begins[i]) + n * int(values[i])
@@ -255,8 +253,7 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
         values, samples_before = values[tried], np.append(0, samples_before[tried + 1])
     costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
     last = len(values) - 1
-    # The thresholds at which each climb begins, drawn without replacement: of each row of random
-    # numbers, the positions of the smallest.
+    # Where each climb begins, without replacement: the positions of each row's smallest numbers.
     random_numbers = np.random.default_rng(0).random((_TRIALS, last))
     thresholds = np.sort(np.argsort(random_numbers, axis=1)[:, : buckets - 1], axis=1)
     column = np.ones((_TRIALS, 1), dtype=np.int64)

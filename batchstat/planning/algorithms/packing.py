@@ -80,8 +80,7 @@ def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     `max_per_row` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give [6, 2] and [4, 3]. Of
     equally full rows, the one that became so first is used; a new row if none has room. Best fit
     decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
-    longest-pack-first, but exact. The number of steps depends on the distinct lengths and the
-    distinct room in rows, not on the samples.
+    longest-pack-first, but exact: in steps of distinct lengths and distinct room, not of samples.
     """
     values, counts = distinct(lengths)
     return best_fit_of_counts(values[::-1], counts[::-1], capacity, max_per_row)[0]

@@ -63,8 +63,7 @@ class Grain(PackedRows):
             first = end
             open_row, held_before = self._fill_rows(lengths[first:])
             end += len(open_row)
-            # Open rows that got a sample, in the sequence in which they are emitted; the others
-            # have the highest numbers, and are not emitted.
+            # Open rows that got a sample, as they are emitted; others have the highest numbers.
             emitted = np.arange(open_row.max() + 1)
             # grain seeds each shuffle with its seed + the number of rows before.
             if self.shuffle_bins:

@@ -11,8 +11,7 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 _MOST_GROUPED, _LEAST_GROUPS = 50, 4
-"""transformers' mega_batch_mult: at most 50 batches' worth of samples in a group, and fewer where
-the epoch would have less than 4 groups."""
+"""transformers' mega_batch_mult: at most 50 batches per group, fewer where that makes under 4."""
 
 
 @described(

@@ -14,8 +14,7 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packed import check_longest
 
-_MOST_WAITING = 10_000
-"""Rows that may be left over: each sample looks through them, so that more would take hours."""
+_MOST_WAITING = 10_000  # rows left over, which each sample looks through: more would take hours
 
 _Row = tuple[int, list[int]]  # the tokens of a row, and its samples
 

@@ -174,9 +174,8 @@ def check_longest(name: str, longest: int, max_length: int) -> None:
 def pack(
     lengths: Ints, capacity: int, method: str, *, most: int, firsts: Sequence[int], multiple: int
 ) -> PackedSamples:
-    """Pack samples of `lengths` (n,) into rows of at most `most` by one of `METHODS`, each group
-    that begins at one of `firsts` by itself. Each sample is padded to a `multiple`, as is what a
-    row may hold; above 1, none is split.
+    """Pack (n,) `lengths` into rows of at most `most` by one of `METHODS`, each group from one of
+    `firsts` by itself. Samples and rows are padded to a `multiple`; above 1, none is split.
     """
     # Padded samples are packed as longer ones, so that no row grows beyond what it may hold.
     padded, capacity = round_up(lengths, multiple), round_up(capacity, multiple)

@@ -20,8 +20,7 @@ from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.words import counted
 
 _MARKERS = "osD^vP*X"  # shapes of dots, as matplotlib names them: a sampler has one of its own
-_LONG_KEY = 75
-"""With more characters than this in all names, a legend has three columns instead of five."""
+_LONG_KEY = 75  # characters of names above which a legend has three columns instead of five
 _SAME_LINE = 0.005  # lines that differ by less than this are drawn as one
 _LABEL_HEIGHT = 0.06  # height of a line of a label, as a share of the axis
 _WIDE = 8  # a log axis shows factors of which the largest is more than this

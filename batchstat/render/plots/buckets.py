@@ -17,10 +17,8 @@ from batchstat.render.text import percent
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.words import counted
 
-_COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])
-"""From no padding to the most."""
-_BARS = "#4A5A66"
-"""Colour of the histogram."""
+_COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])  # none to most
+_BARS = "#4A5A66"  # colour of the histogram
 _DARKEST = 0.5  # a bucket with this padding has the strongest colour, or the one with the most
 _LABEL_WIDTH = 0.044  # space for the label of a bucket, as a share of the axis
 

@@ -16,8 +16,7 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult, Timeline
 from batchstat.words import counted
 
-_MOST_POINTS = 160
-"""The most points of a chart of steps; where there are more steps, a point stands for several."""
+_MOST_POINTS = 160  # of a chart of steps; where there are more, a point stands for several
 
 
 def rank_plots(comparison: Comparison) -> dict[str, Picture]:

@@ -15,8 +15,7 @@ from batchstat.words import counted
 
 _TIP = "Class weights in the loss also balance classes, without repeating samples."
 _MOST_SHOWN = 3  # classes with a column each; of more, the largest and the smallest
-_EVEN_ENOUGH = 1.5
-"""Up to this ratio of the largest class to the smallest one, no sampler is needed."""
+_EVEN_ENOUGH = 1.5  # up to this ratio of the largest class to the smallest, no sampler is needed
 
 
 def balance_screen(

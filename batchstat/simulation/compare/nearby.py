@@ -84,9 +84,8 @@ class _Place:
 
 def nearby(comparison: Comparison) -> Nearby:
     """Simulate each row of a comparison with five batch sizes or budgets around its own, on as many
-    ranks, half of them and twice as many. It takes a few seconds: of a large corpus only the
-    nearest rows are simulated, or these on a part of it, as follows from the corpus and the
-    settings, not from a clock: the same on every machine.
+    ranks, half and twice as many, in a few seconds: of a large corpus the nearest rows alone, or on
+    a part of it, as follows from corpus and settings: the same on every machine.
     """
     # In file order the blocks of a subsample depend on the sizes, and so would the numbers.
     if comparison.subsample is not None and comparison.basis.order == "file":
@@ -94,8 +93,7 @@ def nearby(comparison: Comparison) -> Nearby:
     places = _places(comparison)
     share, drawn = _draw_part(comparison, places)
     samples = comparison.source if drawn is None else drawn.samples
-    # The comparison's own rows can be used again where they are of the same samples: of the whole
-    # corpus, or of the blocks that its own subsample draws again.
+    # The comparison's rows are used again where they are of the same samples: all, or its blocks.
     reuses_rows = drawn is None or comparison.subsample is not None
     simulator = _Simulator(comparison, samples, reuses_rows=reuses_rows)
     rows, current_by_ranks = [], {}

@@ -1,6 +1,4 @@
-"""Sample coverage: which samples each rank computes, how often, and how classes mix in batches. A
-unit is the batches that reach one rank together. In a turn, each rank gets a unit.
-"""
+"""Which samples ranks compute, how often, and how classes mix; units as in `rank_idle`."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -77,10 +75,9 @@ class Coverage:
 
 
 class CoverageMeter:
-    """Finds the `Coverage` of an epoch without following single samples, which would take memory:
-    for plans in which each sample is in one unit, and computed as often as that is distributed.
-    Units come group by group. Only units of the first turn are distributed more than once: they
-    fill the last turn (`remainder=repeat`).
+    """Finds the `Coverage` of an epoch without following single samples: for plans in which each
+    sample is in one unit, and computed as often as that is distributed. Units come group by group;
+    only those of the first turn come again, to fill the last (`remainder=repeat`).
     """
 
     def __init__(self, world_size: int) -> None:

@@ -10,8 +10,7 @@ from batchstat.planning.rank_batches import RankBatches
 from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.spec import RowRequest
 
-EXACT = ("num-items-in-batch", "token-sum", "trl")
-"""Losses under which every trained token of a step weighs the same."""
+EXACT = ("num-items-in-batch", "token-sum", "trl")  # losses under which all tokens weigh the same
 
 UNKNOWN = "unknown"  # name of a loss that a recorded run does not reveal: it gives no weights
 
@@ -118,8 +117,7 @@ def _sum_up(batches: RankBatches, samples: Samples, weights: Floats, groups: Int
         return float((entry_weights[entries] * trained[entries]).sum() / tokens) if tokens else None
 
     tenth = -(-len(lengths) // TENTHS)  # rounded up
-    # Sorted as far as needed: two lengths are where sorting would put them, the longest of the
-    # shortest tenth and the shortest of the longest tenth.
+    # Sorted as far as needed: where the shortest tenth ends, and where the longest begins.
     ranked = np.partition(lengths, (tenth - 1, len(lengths) - tenth))
     return TokenWeights(
         p5=percentile(5),

@@ -14,8 +14,7 @@ from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.trainers.base.files import check_files
 from batchstat.trainers.base.setup import TrainingSetup
 
-_CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
-"""Keywords that choose a content other than chats."""
+_CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")  # not chats
 _WITHOUT_EFFECT = {
     "messages_column": {"append"},
     "tokens_column": {"append", "tokenizer"},

@@ -27,8 +27,7 @@ from batchstat.trainers.preflight.current import (
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted
 
-_SEEDS = (42, 0, 1, 2, 3, 1234)
-"""Usual seeds, tried beside that of the recorded Trainer, if there was one."""
+_SEEDS = (42, 0, 1, 2, 3, 1234)  # usual ones, tried beside that of the recorded Trainer
 _EPOCHS = (0, 1, 2, 3)  # epochs that are tried: a recording may have begun with a later one
 _ChangedPlans = Iterator[tuple[str, RankBatches]]
 """Changes of a setup in words, such as "seed 0", each with the batches that it then plans."""
