@@ -128,7 +128,6 @@ class CostModel(Record, kw_only=True):
     @property
     def parameters(self) -> int:
         """Weights of matrices (all experts) and embeddings; not biases and norms, below 1 %."""
-        # Of queries and output; of keys and values.
         attention = 2 * self.hidden * (self.attention_width + self.kv_width)
         matrices = 3 if self.gated else 2  # of a feed-forward layer
         feed_forward = matrices * self.hidden * self.feed_forward_width

@@ -11,11 +11,8 @@ from batchstat.errors import InputError
 from batchstat.words import counted
 
 TIMING_ROUNDS = 3  # rounds that time all shapes in turn: other work then slows all of them alike
-
 _LEAST_SECONDS, _MOST_REPEATS = 0.2, 10  # a shape runs until it took so long, or ran so often
-
 _LEAST_POINTS = 4  # shapes that must run: the fit of a time has 3 coefficients, and needs one more
-
 _EXACT = 16  # the search for the largest batch ends within a sixteenth of its tokens
 
 

@@ -79,7 +79,6 @@ def estimate_memory(
 
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # bytes of a number, by dtype
-
 STATE = {"adamw": 2, "sgd": 0}  # numbers that an optimizer keeps of each weight, by its name
 
 _KEPT = {"gelu_new": 5, "gelu_python_tanh": 5, "gelu_accurate": 5, "gelu_python": 4, "gelu_10": 3}

@@ -114,7 +114,6 @@ class FunctionSteps(Steps):
             sys.path.pop(0)
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch", "name a function")
-        # An attribute that the user may set on the function, and may have set wrongly.
         stated = getattr(self._step, "vocabulary", 1_000)
         try:
             # Id 0 may be padding, and is in no batch.

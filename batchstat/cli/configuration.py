@@ -267,7 +267,6 @@ def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str,
 def _typed(key: str, value: Any) -> Any:
     """Return a value of the file with the type of its key. Raises OptionError for another type."""
     name = key.replace("_", "-")  # as messages write it
-    # One text, or a list.
     if key in ("corpus", "text_column", "label_column", "keep_labels", "ignore_keys", "ignore"):
         values = value if isinstance(value, list) else [value]
         texts = tuple(_text(name, each) for each in values)

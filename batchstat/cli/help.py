@@ -10,9 +10,7 @@ from typing import Any
 from batchstat.words import counted
 
 _NARROWEST, _WIDEST = 40, 100  # width of a page: so that options fit, and lines are easy to read
-
 _COLUMN = 26  # where descriptions begin at most; a longer option has its own line
-
 _HELP = ("help", "help_all")  # options that the page of a command shows in its last line only
 
 _COMPLETION = {
@@ -44,7 +42,6 @@ class _Page:
         # The short page of a command names --help-all in its last line, and lists no help options.
         if not (everything or self.commands):
             options = [each for each in options if each.name not in _HELP]
-        # The names of rarely used options. A group has none.
         rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]
         self.hidden_count = len(options) - len(self.options)

@@ -201,7 +201,6 @@ def read_inputs(
     for flag in _REPLACED_BY_FLAG.keys() & flags.keys():
         for key in _REPLACED_BY_FLAG[flag] - flags.keys():
             values.pop(key, None)
-    # The option that sets a limit has its name, with _ for each -.
     options_by_limit = {name: name.replace("-", "_") for name in NAMED_LIMITS}
     limits = {
         name: options.given[key] for name, key in options_by_limit.items() if key in options.given

@@ -37,7 +37,6 @@ def line_of_change(
     if change.line:
         return change.line
     row, multiple = change.row, basis.pad_to_multiple_of
-    # The settings to train with. Those that are None have no flag.
     settings: dict[str, str | int | None] = {
         "strategy": row.label,
         "tokens_per_batch": basis.tokens_per_batch,

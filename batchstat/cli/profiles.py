@@ -39,7 +39,6 @@ def count(
     run = None if counting == Counting() else _run_options(inputs)
     corpus = _open_corpus(inputs)
     if reuse and not counting.no_cache and folder is not None:
-        # Counted below if the folder has no profile that this version can read.
         with suppress(InputError, OSError):
             stored = load_profile(folder)
             if same_input(stored, corpus):

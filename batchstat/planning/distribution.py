@@ -5,7 +5,6 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 
 REPEATING = ("repeat", "fill")  # remainders that repeat what came first
-
 BALANCED_TURNS = 64  # turns sorted together by cost; not all, so that their order is random
 
 

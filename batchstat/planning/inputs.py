@@ -42,7 +42,6 @@ class PlanInputs(NamedTuple):
         """Return settings with all defaults decided for this corpus: see `Settings.resolve`. Raises
         InputError: the settings need trained tokens, and these are unknown.
         """
-        # The tokenizer's maximum, which limits `max_length` where none is given.
         stated_max = self.profile.stated_max if self.profile else None
         if settings.balance_by == "trained" and self.samples.trained is None:
             raise InputError(

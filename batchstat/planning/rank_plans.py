@@ -228,7 +228,6 @@ def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPl
     if len(rows) < world_size:
         rows = np.resize(rows, world_size)
     rows_each, n_larger = divmod(len(rows), world_size)
-    # The first `n_larger` batches have a row more.
     edges = offsets_from_sizes(rows_each + (np.arange(world_size) < n_larger))
     return _with_last(plan, rows, n_units - n_left, edges, multiple)
 
@@ -246,7 +245,6 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     if last_size == size and n_added == 0:
         return plan
     n_rows = len(plan.row_offsets) - 1
-    # Rows 0, 1, … for what the last batch lacks and for the batches added.
     first_rows = np.arange(size - last_size + n_added * size) % n_rows
     rows = np.concatenate([np.arange(n_rows - last_size, n_rows), first_rows])
     return _with_last(plan, rows, n_batches - 1, np.arange(0, len(rows) + 1, size), multiple)

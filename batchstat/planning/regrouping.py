@@ -111,7 +111,6 @@ def regroup(
     new_turns = units.reshape(-1, world_size)
     # The last step may have fewer turns than others.
     n_turns = int(np.flatnonzero((new_turns >= 0).any(axis=1))[-1]) + 1
-    # The entries in their new batches, each a unit.
     entries = pool[positions]
     lengths = plan.lengths[entries]
     regrouped = BatchPlan(

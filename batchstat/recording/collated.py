@@ -224,7 +224,6 @@ def _as_arrays(batch: Any, name: str = "") -> Any:
 
 def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
     """Return the samples of batches, in their sequence, and the strategy that makes the batches."""
-    # For each row, the real tokens of each of its samples.
     for batch in read_batches:
         if not any(batch.real or ()):  # no batch of a plan is empty: a row stands for it
             batch.real = [[0], *(batch.real or ())[1:]]

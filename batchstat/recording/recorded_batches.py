@@ -51,7 +51,6 @@ def batches_of(recording: Recording) -> RecordedBatches:
         epochs if epochs is not None and is_known else [list(rank.batches)]
         for rank, epochs in zip(ranks, known_epochs, strict=True)
     ]
-    # The batches of the first epoch on each rank; what else was recorded is not described.
     first_epochs = [_first_epoch(epochs) for epochs in epochs_of_ranks]
     _check_steps(name, recording, first_epochs)
     # Each forward of a backward counts as a batch of its step, unless all have the same samples.

@@ -33,7 +33,6 @@ def given_batches(
         raise OptionError(name, "pass batches, or per_rank with those of each rank")
     most_samples = _MOST_PASSES * max(len(samples), 1)
     ranks = [batches] if per_rank is None else per_rank
-    # The batches of each rank, or all of them as if of one.
     listed = [_listed(name, each, batch_size, limit, most_samples) for each in ranks]
     all_batches = list(chain.from_iterable(listed))
     if not all_batches:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 8  # files that a line names; of more, the profile in the results folder is read
-
 COMPLETE = f"  # put back what {LEFT_OUT} leaves out"  # ends a line shown without its secrets
 
 

@@ -34,7 +34,6 @@ _REMEDIES = {
 def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
     """Yield warnings about rows whose trained tokens weigh differently, or that lack them."""
     remedy = _REMEDIES.get(basis.loss or "")
-    # No loss is named, or it is one under which all tokens of a step weigh the same.
     if remedy is None:
         return
     unequal_rows = []

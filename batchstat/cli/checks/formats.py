@@ -82,7 +82,6 @@ def _formatted(name: str, checks: Sequence[Check], created: str, *, plain: bool)
             from batchstat.render.html.check_page import check_page
 
             return check_page(checks, check_document(checks, worst(checks), created))
-    # `text` and `github` are both a screen; `github` has commands for its runner below it.
     screen = render(check_screen(checks), console(plain=plain))
     return screen if name == "text" else check_annotations(checks, screen)
 

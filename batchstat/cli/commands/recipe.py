@@ -103,7 +103,6 @@ def _choose_strategy(
         )
         return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
     strategy, compared_settings, origin, argument = recommended
-    # The settings that the command line sets to other values than the comparison had.
     changed = {
         name: value
         for name, value in vars(settings).items()

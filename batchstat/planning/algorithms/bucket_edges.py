@@ -47,7 +47,6 @@ def each_optimal_edges(
     for _ in range(min(buckets, len(lengths))):
         least_costs, begins = _add_bucket(least_costs, samples_before, costs, least)
         last_begins.append(begins)
-        # From the last bucket to the first: each ends where the one above it begins.
         falling_edges, end = [], len(lengths)
         for begins in reversed(last_begins):
             if end == 0:  # all lengths are in fewer buckets
@@ -241,7 +240,6 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints
     """
 )
 def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
-    # Each length is an edge if there are enough buckets.
     if len(values) <= buckets:
         return values
     if buckets == 1:  # it ends at the longest length
@@ -288,7 +286,6 @@ def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:
         # The same threshold just came from there: it would loop.
         goes_back = (pair == pair_before) & (move == -move_before)
         goes_on = (move != 0) & empties_no_bucket & ~goes_back
-        # Climbs that have ended are no longer followed.
         if not goes_on.all():
             if not goes_on.any():
                 break

@@ -42,7 +42,6 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
     # Full windows are the rows of a matrix; the short last window is sorted by itself.
     shortness[:n_whole].reshape(-1, window).sort(axis=1, kind="stable")
     shortness[n_whole:].sort(kind="stable")
-    # longest − (longest − length) is the length again.
     falling: Ints = lengths.max(initial=0) - shortness
     return falling
 
@@ -142,7 +141,6 @@ def plan_single_samples(
     if sequence is None:
         samples = order[: int(batch_offsets[-1])]
     else:
-        # The batches in `sequence`, and the position of each of their samples in `order`.
         batch_offsets, positions = gather_groups(batch_offsets, sequence)
         samples = order.take(positions)
         widths = None if widths is None else widths[sequence]

@@ -68,12 +68,10 @@ class Grain(PackedRows):
             # grain seeds each shuffle with its seed + the number of rows before.
             if self.shuffle_bins:
                 emitted = np.random.default_rng(self.packing_seed + n_emitted).permuted(emitted)
-            # argsort says where in that sequence each row comes.
             row[first:end] = n_emitted + np.argsort(emitted)[open_row]
             before[first:end] = held_before
             n_emitted += len(emitted)
         ones = np.ones(len(lengths), dtype=np.int64)
-        # Each sample is a run of its own: one length in one row.
         packing = Packing(row=row, rows=ones, per_row=ones, before=before, tokens=lengths)
         return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
 

@@ -54,7 +54,6 @@ class HfGroupByLength(Strategy):
         steps_per_group = self.group or min(n // (step_size * _LEAST_GROUPS), _MOST_GROUPED)
         # In samples; a group is at least a step, and at most the epoch.
         group_size = min(max(steps_per_group, 1) * step_size, max(n, 1))
-        # By group, and longest first within it.
         order = np.lexsort((-window.lengths, np.arange(n) // group_size))
         # The first of a group is its longest: the longest of all is one of these.
         firsts = np.arange(0, n, group_size)

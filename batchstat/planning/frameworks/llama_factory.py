@@ -103,7 +103,6 @@ class LlamaFactory(ShuffledRows):
 
     def _cut_blocks(self, lengths: Ints) -> PackedSamples:
         begins = np.cumsum(lengths, dtype=np.int64) - lengths
-        # Tokens of all whole rows.
         n_tokens = int(lengths.sum()) // self.max_length * self.max_length
         # Samples that begin in the whole rows; the last of them is cut where these rows end.
         kept_lengths = np.minimum(lengths, n_tokens - begins)[begins < n_tokens]

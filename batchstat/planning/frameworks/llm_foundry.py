@@ -91,7 +91,6 @@ class LlmFoundry(Strategy):
             lengths = lengths[: len(lengths) - len(lengths) % at_once]
         most_waiting = self.max_leftover_bins_to_keep
         batches = list(self._batches(lengths.tolist(), at_once, most_waiting, self.num_workers))
-        # The samples of each row, of all batches; then all of them as flat arrays.
         rows = [samples for batch in batches for _tokens, samples in batch]
         samples = np.array([i for row in rows for i in row], dtype=np.int64)
         row_offsets = offsets_from_sizes(np.array([*map(len, rows)], dtype=np.int64))
@@ -135,7 +134,6 @@ class LlmFoundry(Strategy):
         self, lengths: list[int], at_once: int, max_waiting: int | None, workers: int
     ) -> Iterator[list[_Row]]:
         """Yield each batch's rows, fullest first; others wait for the worker's next batch."""
-        # The rows that wait, of each worker that gets a batch.
         waiting: list[list[_Row]] = [[] for _ in range(min(workers, len(lengths)))]
         for number, first in enumerate(range(0, len(lengths), at_once)):
             samples = [(lengths[i], [i]) for i in range(first, min(first + at_once, len(lengths)))]

@@ -78,7 +78,6 @@ class PackedRows(Strategy):
         row_offsets, places = gather_groups(packed_offsets, rows)
         entries = entry_at[places]
         entry_lengths = lengths[entries].astype(np.int64)
-        # Each batch becomes one row, from its first entry to its last.
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(round_up(entry_lengths, self.sample_multiple), row_offsets)

@@ -208,7 +208,6 @@ class Strategy(ABC):
         plans = [self.plan(window) for window in windows]
         if len(plans) == 1:
             return plans[0]
-        # The first sample of each window.
         firsts = range(0, len(windows.lengths), windows.size)
         return BatchPlan.concatenate(
             [

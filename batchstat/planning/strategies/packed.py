@@ -115,7 +115,6 @@ class Packed(PacksDocuments):
         has_room = holds_more(padded, offsets, self.tokens_per_batch, max_samples=None)
         if has_room and not self.keeps_short(window):
             sequence = sequence[:-1] if self.shuffle_batches else one_left_out(sequence, window.rng)
-        # The rows of these batches, batch after batch.
         batch_offsets, positions = gather_groups(offsets, sequence)
         row_sequence = rows.take(positions)
         # Rows that are dropped come last: their entries need a place, too, until they are cut off.

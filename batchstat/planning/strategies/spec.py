@@ -175,7 +175,6 @@ class RowRequest:
         """
         values = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
         values["distribute"] = (row.setup or row).given.get("distribute", values["distribute"])
-        # None for that of the shared settings.
         changed = {key: own for key, own in values.items() if own not in (None, vars(basis)[key])}
         settings = replace(basis, **changed) if changed else basis
         strategy.check(settings)

@@ -24,9 +24,7 @@ from batchstat.render.html.what_if import WhatIf
 from batchstat.words import counted
 
 MOST_ENTRIES = 200  # entries of a list that a page holds
-
 _MOST_CHARACTERS = 2_000  # characters of a text that a page holds
-
 _MOST_ENCODED = 200_000  # characters of a histogram that a page holds
 
 _ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
@@ -188,7 +186,6 @@ def _missing_sentence(missing: Mapping[str, int]) -> str:
     """Return what the page leaves out: `missing` entries of a list, by its path; or nothing."""
     if not missing:
         return ""
-    # Only the first four are named, so that this stays a sentence.
     lists = ", ".join(f"{path} {count:,}" for path, count in list(missing.items())[:4])
     more_lists = f" and {counted(len(missing) - 4, 'more list')}" if len(missing) > 4 else ""
     return (

@@ -156,7 +156,6 @@ def _coverage_title(report: BalanceReport) -> str:
     epochs = counted(report.epochs, "epoch")
     slowest = min(report.samplers, key=lambda row: row.coverage_after)
     if slowest.coverage_after == 1:
-        # `index` finds the first epoch after which the coverage of a sampler is 1, counted from 0.
         epochs_needed = max(_coverages(row).index(1.0) for row in report.samplers) + 1
         return f"Every sampler has seen the whole corpus after {counted(epochs_needed, 'epoch')}"
     share = percent(slowest.coverage_after)

@@ -68,7 +68,6 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
     draw_bars(axes, bins, _BARS)
     # The 1 is for a bucket without samples.
     padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
-    # Scales a padding ratio to a number from 0, for white, to 1, for the strongest colour.
     strength = Normalize(0, max(*padding, _DARKEST))
     # x of the left end, then of the right end of each bucket: its edge is inclusive.
     borders = [float(position(length)) for length in (left_end, *(edge + 1 for edge in edges))]

@@ -22,9 +22,7 @@ BAND = "#E8F1F8"  # background of what is recommended
 INK, GREY, PALE_GREY = "#222222", "#6E6E6E", "#C8C8C8"
 
 SERIES = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, SKY, INK, GREY)  # lines and dots
-
 WIDTH = 9.0  # width of a plot, in inches
-
 NARROW = 16  # a linear axis shows lengths whose longest is less than this times the shortest
 
 _MOST_ROWS, LARGEST, _SMALLEST = 24, 15, 5

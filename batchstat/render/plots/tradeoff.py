@@ -78,7 +78,6 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     quantity = subtitles.compared_quantity(comparison)  # time or compute
     axes.set_ylabel(f"{quantity}, relative to {one_line(current.label, 30)}")
     axes.set_xlabel(HOMOGENEITY)
-    # Squares are explained where there are any, by a legend of empty lines with a marker.
     if any(row.packs_rows for row in rows):
         look: dict[str, Any] = {"linestyle": "none", "color": style.GREY}
         axes.plot([], [], marker="o", label="one sample per row", **look)

@@ -43,7 +43,6 @@ def sampler_table(report: BalanceReport) -> Fitting:
     classes = report.samplers[0].classes  # the same for all samplers
     class_indices = by_size(report)  # of the classes that have a column: the largest first
     class_headings = [f"each {class_name(classes[i].label, 12)}" for i in class_indices]
-    # Too many classes for a column each.
     if len(classes) > _MOST_SHOWN:
         class_indices = [class_indices[0], class_indices[-1]]
         class_headings = ["largest class", "smallest class"]

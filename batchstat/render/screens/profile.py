@@ -237,7 +237,6 @@ def class_notes(profile: Profile) -> Iterator[Text]:
     if profile.labels is not None and profile.labels.offsets is not None:
         yield Text("a sample counts in each of its classes; shares can add up to over 100%")
     ratio = profile.class_ratio
-    # Of the largest class first, of the smallest last.
     names = [class_name(each.label) for each in profile.classes if each.label is not None]
     if ratio is not None and len(names) > 1:
         note = f"{names[0]} has {ratio:,.1f} times the samples of {names[-1]}"

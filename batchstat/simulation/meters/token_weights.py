@@ -11,9 +11,7 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.spec import RowRequest
 
 EXACT = ("num-items-in-batch", "token-sum", "trl")  # losses under which all tokens weigh the same
-
 UNKNOWN = "unknown"  # name of a loss that a recorded run does not reveal: it gives no weights
-
 TENTHS = 10  # the shortest and the longest of so many equal parts of the samples are compared
 
 

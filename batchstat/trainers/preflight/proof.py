@@ -72,7 +72,6 @@ def _compare(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Pro
     """Return how many batches are equal from the first on, and the first that differs, in words."""
     # A recording may end earlier than its epoch: planned batches after its last one do not count.
     equal, difference = 0, ""
-    # The plan may have fewer batches than the recording: `plan` is then None.
     for plan, record in zip_longest(planned[: len(recorded)], recorded):
         difference = _difference(plan, record)
         if difference:
@@ -99,7 +98,6 @@ def _difference(plan: _Batch | None, record: _Batch) -> str:
         planned = counted(len(plan.lengths), "sample")
         return f"{planned} planned, {len(record.lengths):,} recorded"
     if plan.lengths != record.lengths:
-        # The first sample whose lengths differ, counted from 1.
         pairs = enumerate(zip(plan.lengths, record.lengths, strict=True), start=1)
         place, in_plan, in_run = next((i, a, b) for i, (a, b) in pairs if a != b)
         return f"sample {place:,} of {in_plan:,} tokens planned, of {in_run:,} recorded"
