@@ -220,23 +220,21 @@ def _shape_of_model(model: CostModel | str) -> CostModel:
 
 def _check_complete(setup: Setup, shape: CostModel) -> None:
     """Raise InputError if the memory of a shape cannot be estimated."""
-    written = setup.model
+    lacking = ""  # a key, and of what it gives the memory
     if shape.vocabulary is None:
-        raise _lacking(written, "vocabulary", "50257", "embeddings and loss")
-    if setup.attention == "eager" and shape.heads == 1:  # 1 is the default: nobody stated it
-        raise _lacking(written, "heads", "12", "the scores of eager attention")
-    if shape.experts > 1 and shape.total_experts is None:
-        raise _lacking(written, "total_experts", "8", "the weights of all experts")
+        lacking, example, purpose = "vocabulary", "50257", "embeddings and loss"
+    elif setup.attention == "eager" and shape.heads == 1:  # 1 is the default: nobody stated it
+        lacking, example, purpose = "heads", "12", "the scores of eager attention"
+    elif shape.experts > 1 and shape.total_experts is None:
+        lacking, example, purpose = "total_experts", "8", "the weights of all experts"
+    if lacking:
+        raise InputError(
+            f"{short(setup.model)} has no {lacking}, by which the memory of {purpose} is estimated",
+            f"add {lacking}={example}, or measure it with batchstat calibrate",
+        )
     if shape.total_experts is not None and setup.mixed_precision:  # its modules keep more
         raise InputError(
-            f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
-            "estimated",
+            f"{short(setup.model)} is a mixture of experts, whose memory under mixed precision is "
+            "not estimated",
             "set mixed_precision=false, or measure it with batchstat calibrate",
         )
-
-
-def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:
-    return InputError(
-        f"{short(written)} has no {key}, by which the memory of {purpose} is estimated",
-        f"add {key}={example}, or measure it with batchstat calibrate",
-    )

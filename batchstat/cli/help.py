@@ -53,7 +53,10 @@ class _Page:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the page: usage, description, examples and tables."""
-        yield f"{self._heading('Usage:')} {' '.join(self._usage())}"
+        # -1: any number of words.
+        words = [f"[{each.metavar}]{'...' * (each.nargs == -1)}" for each in self.arguments]
+        words += ["COMMAND"] if self.commands else []
+        yield f"{self._heading('Usage:')} {' '.join([self.path, '[OPTIONS]', *words])}"
         text, _, examples = (self.command.help or "").partition("\n\nExamples:\n")
         for paragraph in text.split("\n\n"):  # a docstring is wrapped for the source
             yield from ("", fill(" ".join(paragraph.split()), self.width, break_on_hyphens=False))
@@ -74,16 +77,6 @@ class _Page:
             yield from ("", f"Options and examples of a command: {self.path} COMMAND --help")
         if self.hidden_count:
             yield from ("", f"{counted(self.hidden_count, 'more option')}: {self.path} --help-all")
-
-    def _usage(self) -> Iterator[str]:
-        """Yield the words of `batchstat profile [OPTIONS] [CORPUS]...`."""
-        yield self.path
-        yield "[OPTIONS]"
-        for each in self.arguments:
-            name = f"[{each.metavar}]"
-            yield f"{name}..." if each.nargs == -1 else name  # -1: any number of words
-        if self.commands:
-            yield "COMMAND"
 
     def _section(self, title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
         """Yield a table of names and their descriptions below a title; nothing for no rows."""

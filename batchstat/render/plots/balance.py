@@ -167,22 +167,17 @@ def _coverage_title(report: BalanceReport) -> str:
     return f"{text}, of {one_line(recommended.spec, 32)} {percent(recommended.coverage_after)}"
 
 
-def _merged_lines(report: BalanceReport) -> dict[int, list[str]]:
-    """Merge samplers with about the same coverage, whose lines would cover each other."""
-    names_of: dict[int, list[str]] = {}
-    coverages = np.array([_coverages(row) for row in report.samplers])  # (n_samplers, n_epochs)
-    for i, row in enumerate(report.samplers):
-        near = [j for j in names_of if abs(coverages[i] - coverages[j]).max() < _SAME_LINE]
-        names_of.setdefault(near[0] if near else i, []).append(one_line(row.spec, 28))
-    return names_of
-
-
 def _coverage(figure: Figure, report: BalanceReport) -> None:
     """Draw a line per sampler: the share of the corpus shown after each epoch."""
     facts = subtitle(report.corpus, report.tokenizer, counted(report.samples, "sample"))
     style.titled(figure, _coverage_title(report), facts)
     axes = figure.subplots()
-    names_of = _merged_lines(report)  # by the index of a sampler
+    # By the index of a sampler; with it, those of about the same coverage, whose lines it covers.
+    names_of: dict[int, list[str]] = {}
+    all_coverages = np.array([_coverages(row) for row in report.samplers])  # (samplers, epochs)
+    for i, row in enumerate(report.samplers):
+        near = [j for j in names_of if abs(all_coverages[i] - all_coverages[j]).max() < _SAME_LINE]
+        names_of.setdefault(near[0] if near else i, []).append(one_line(row.spec, 28))
     texts = [
         textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in names_of.values()
     ]
