@@ -135,8 +135,7 @@ def measure_device(
         raise _too_few(device, len(survivors), search.too_large)
     lost_shapes = len(runs) - len(survivors)
     survivor_peaks = [each.first.peak for each in survivors.values() if each.first.peak is not None]
-    # Where a shape ran out after it had fitted, only peaks of those that ran to the end are sure to
-    # fit. `fits` is known only where a batch ran out of memory.
+    # Only peaks of shapes that ran to the end fit surely; `fits` is known where one ran out.
     peaks = survivor_peaks if lost_shapes else search.peaks
     return Measured(
         points=tuple(each.point(shape) for shape, each in survivors.items()),

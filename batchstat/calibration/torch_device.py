@@ -21,9 +21,7 @@ Batch = Mapping[str, torch.Tensor]
 
 
 class Steps(ABC):
-    """The training steps of a model. A step that is one call, as a user's function is, overrides
-    `forward_backward` alone: the others then do and know nothing.
-    """
+    """A model's training steps. One that is a single call overrides `forward_backward` alone."""
 
     vocabulary: int  # token ids are below it
     positions: int | None = None

@@ -112,9 +112,7 @@ def say(text: str) -> None:
 
 
 def warn(*findings: Finding, prefix: str = "") -> None:
-    """Print findings to standard error as warnings, each with its id. `prefix` begins each line:
-    the name of the check or corpus that it is about, where there are several.
-    """
+    """Print findings as warnings with their ids, each line begun by `prefix`, such as a check."""
     for finding in findings:
         say(f"warning: {prefix}{finding}")
 

@@ -64,8 +64,7 @@ class PlanInputs(NamedTuple):
         """Return the current setup with its settings, some of which it decides itself. Raises
         OptionError: a parameter of the strategy that no settings allow.
         """
-        # The first request says which batch size and loss the setup has; settings in which nobody
-        # gave these take them from it, and the setup takes all else from these settings.
+        # The first request says which batch size and loss the setup has, where nobody gave these.
         preliminary = current.request(self.resolve(settings))
         return current.request(self.resolve(settings, current=preliminary))
 

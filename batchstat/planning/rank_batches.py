@@ -97,8 +97,7 @@ class RankBatches:
             return self.of_all_ranks
         entries = np.diff(self.entry_offsets)
         step_of_entry, n_steps = np.repeat(self.steps, entries), int(self.steps.max()) + 1
-        # Each pair of step and rank as one number, step × world_size + rank, so that one count of
-        # equal numbers counts the batches of all pairs. Empty batches are left out.
+        # Batches of each pair, step × world_size + rank, counted at once; empty ones left out.
         step_and_rank = (self.steps * self.world_size + self.ranks)[entries > 0]
         batches = np.bincount(step_and_rank, minlength=n_steps * self.world_size)
         return StepTotals(

@@ -204,9 +204,7 @@ def _remake_last(
 
 
 def side_by_side(units: Sequence[int]) -> Ints:
-    """Return (n_turns, world_size) the unit of each rank, −1 for none, where units follow rank by
-    rank: 2 units of rank 0 and 1 of rank 1 give `[[0, 2], [1, −1]]`.
-    """
+    """Return (n_turns, world_size) units, −1 for none: [2, 1] units give `[[0, 2], [1, −1]]`."""
     has_unit = np.arange(max(units)) < np.array(units)[:, None]  # (world_size, n_turns)
     turns = np.full(has_unit.shape, -1)
     turns[has_unit] = np.arange(sum(units))  # rank by rank

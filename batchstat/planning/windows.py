@@ -22,9 +22,7 @@ TOGETHER = 1 << 17  # samples of small windows planned together, whose arrays st
 
 @dataclass(eq=False)
 class WindowGenerators:
-    """The random generator of each window of an epoch: the same as `window_rng` returns, in a
-    fraction of the time, since the states of 1,024 windows are computed together.
-    """
+    """The generators of an epoch's windows, as of `window_rng`; of 1,024 at a time, for speed."""
 
     seed: int  # the seed of the epoch's order
     epoch: int  # its number

@@ -111,9 +111,7 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
 
 
 def _replace_earlier(folder: RunFolder, command: Sequence[str]) -> None:
-    """Delete the files of an earlier run, and no others. In a folder that the user named, only if
-    nothing was recorded, or the same command.
-    """
+    """Delete an earlier run; in a named folder, only one without a batch or of the same command."""
     path = folder.path
     facts = read_facts(path / RUN_FILE)
     # Another node of this run may have written the facts: then the ids are equal.

@@ -166,9 +166,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 def _check_read(line: dict[str, Any]) -> None:
-    """Raise ValueError unless all lists of each part of a batch are of the same rows and samples,
-    none wider than the part, and the lists of the batch have a value for each part.
-    """
+    """Raise ValueError unless all lists of a batch are of the same rows, samples and parts."""
     for part in line["parts"]:
         real = part.get("n")
         rows = part.get("rows") if real is None else len(real)

@@ -175,8 +175,7 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
             f"{name} has times of {counted(len(batches), 'batch', 'batches')} after its first step",
             f"record at least {_LEAST_POINTS * _BATCHES_PER_POINT}",
         )
-    # A point has the size of the largest batch of its group. As the others differ in size, their
-    # seconds are compared as a share of what their size should take by a fit of all.
+    # A point has the size of its largest batch: seconds are compared as shares of a fit of all.
     fitted = _fitted_seconds(batches, batches)
     ratios = _seconds(batches) / fitted
     groups = np.array_split(np.arange(len(batches)), n_points)

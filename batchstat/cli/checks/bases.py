@@ -73,9 +73,7 @@ class Bases:
 
 
 def _bases_at(revision: Revision, checks: Sequence[Inputs]) -> Mapping[str, Base]:
-    """Return each check at a revision, by its name: from the cache, or counted. Raises InputError:
-    the revision cannot be checked out, or the process that counts was killed.
-    """
+    """Return each check at a revision, by name, from the cache or counted. Raises InputError."""
     files = {each.name: _stored_file(revision, each) for each in checks}
     bases: dict[str, Base] = {}
     for name, file in files.items():

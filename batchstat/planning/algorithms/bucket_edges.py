@@ -260,16 +260,13 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 
 
 def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:
-    """Move the thresholds of all climbs side by side, one of each climb in a step. Returns
-    (buckets + 1,) the row of `ends` whose buckets differed least in cost, in any step.
-    """
+    """Climb side by side; return (buckets + 1,) the row of `ends` whose buckets differed least."""
     climbs = np.arange(len(ends))
     best: Ints = ends[0].copy()
     best_gap = np.inf
     pair_before, move_before = np.zeros_like(climbs), np.zeros_like(climbs)
     for _ in range(_STEPS_A_LENGTH * len(costs)):
-        # (climbs, buckets) samples × cost of the edge, and (climbs, buckets − 1) by how much each
-        # bucket costs more than the one below it.
+        # (climbs, buckets) samples × cost of the edge, and (climbs, buckets − 1) their differences.
         behind = samples_before[ends + 1]
         bucket_costs = costs[ends[:, 1:]] * (behind[:, 1:] - behind[:, :-1])
         gaps = bucket_costs[:, 1:] - bucket_costs[:, :-1]

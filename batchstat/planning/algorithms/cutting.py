@@ -21,8 +21,7 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     shortness = _shortness(lengths)
     if window is None or n <= window:
         return np.argsort(shortness, kind="stable")
-    # Full windows are the rows of a matrix, sorted in one call; positions in a window become
-    # positions in `lengths` by adding where it begins. The short last window follows.
+    # Full windows are the rows of a matrix, sorted in one call; the short last one follows.
     n_whole = n - n % window
     order = np.argsort(shortness[:n_whole].reshape(-1, window), axis=1, kind="stable")
     order += np.arange(0, n_whole, window)[:, None]

@@ -180,8 +180,7 @@ def _best_fit(
         (queue.appendleft if at_front else queue.append)(group)
 
     for index, (size, count) in enumerate(zip(sizes, counts, strict=True)):
-        # `count` samples of this size are not placed yet. Each pass places some, in rows with the
-        # same room and number of samples: in `rows` rows from `first` on.
+        # Each pass places some of the `count` samples, in `rows` equal rows from `first` on.
         while count:
             smallest = bisect_left(rooms, size)
             if smallest < len(rooms):

@@ -76,9 +76,7 @@ class Grain(PackedRows):
         return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
 
     def _fill_rows(self, lengths: Ints) -> tuple[Ints, Ints]:
-        """Fill the open rows with samples in sequence, until one fits into no row. Returns the row
-        of each before that one, and how many samples that had before.
-        """
+        """Fill open rows until a sample fits into none; return rows, and samples held before."""
         n_rows = self.num_packing_bins or self.batch_size
         max_per_row = self.max_sequences_per_bin or MAX_INT
         # Try a few samples first: no one knows how many the rows hold, and the epoch may be long.
@@ -104,9 +102,7 @@ class Grain(PackedRows):
 
 
 def _fill_best(lengths: Ints, capacity: int, max_per_row: int, rows: int) -> tuple[Ints, Ints]:
-    """Put `lengths` into the fullest of `rows` rows with room, of equals the first, until one fits
-    into none. Returns the row of each, and how many lengths that had before.
-    """
+    """Fill the fullest rows until a length fits into none; return rows, and lengths held before."""
     room = [(capacity, row) for row in range(rows)]
     n_held = [0] * rows
     placements: list[tuple[int, int]] = []

@@ -130,9 +130,7 @@ class _Buffer:
         return exceeds_budget or samples >= self.max_samples
 
     def _next_bucket(self) -> int | None:
-        """Return the bucket nearest to a random one that can fill a batch, of two the lower; at the
-        end, where short batches are kept, the nearest with samples; None without any.
-        """
+        """Return the bucket nearest to a random one that fills a batch, at the end one with any."""
         random_bucket = int(next(self.random_numbers) * len(self.waiting))
         outward = sorted(range(len(self.waiting)), key=lambda k: (abs(k - random_bucket), k))
         for k in outward:

@@ -116,9 +116,7 @@ class ShuffledRows(PackedRows):
         return self.world_size > 1 and not self.drop_last
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches. Ranks get these in turn, as accelerate divides them: the
-        last turn is filled up with the first rows, or with `drop_last` left out.
-        """
+        """Return the rows of all batches, the last turn filled up as by accelerate, or dropped."""
         rows = self.sequence(n_rows, window)
         rows_per_turn = self.batch_size * self.world_size
         if not self.keeps_short(window):

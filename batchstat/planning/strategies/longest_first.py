@@ -21,9 +21,7 @@ from batchstat.planning.strategies.base import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class LongestFirst(Strategy):
-    """A strategy that sorts each window longest first, cuts it into batches and shuffles these.
-    Small windows are planned together, by the same steps for all of them at once.
-    """
+    """Sorts each window longest first, cuts it, shuffles batches; small windows together."""
 
     @abstractmethod
     def batch_offsets(self, falling: Ints, window: int) -> Ints:

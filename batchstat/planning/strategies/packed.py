@@ -197,9 +197,7 @@ def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
 def pack_groups(
     lengths: Ints, firsts: Sequence[int], pack_group: Callable[[Ints], PackedSamples]
 ) -> PackedSamples:
-    """Pack each group of consecutive samples of `lengths` (n,) by itself, from one of `firsts` to
-    the next; the rows of a group follow those of the one before.
-    """
+    """Pack groups of (n,) `lengths`, from one of `firsts` to the next, into rows that follow."""
     if len(firsts) <= 1:  # one group, as by default: nothing is copied
         return pack_group(lengths)
     groups = []

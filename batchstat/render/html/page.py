@@ -61,8 +61,7 @@ def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
 
 def _entries_to_keep(entries: list[Any]) -> list[Any]:
     """Return the first `MOST_ENTRIES` of a list; of classes the largest, in their order."""
-    # Only classes have a label, and samples under `before` or `count`. A limit of a check has a
-    # `before`, too: null without a base.
+    # Only classes have a label and a size: the `before` of a limit is null without a base.
     keys = entries[0] if entries and isinstance(entries[0], dict) else ()
     is_class = "label" in keys
     size_key = next((key for key in ("before", "count") if is_class and key in keys), None)

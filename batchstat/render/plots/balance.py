@@ -42,17 +42,6 @@ def _seen(each: ClassDraw) -> float:
     return each.after / each.before
 
 
-def _merged_dots(report: BalanceReport) -> dict[int, list[str]]:
-    """Merge samplers that draw every class equally often: their dots would cover each other."""
-    first_with: dict[tuple[int, ...], int] = {}
-    names_of: dict[int, list[str]] = {}
-    for i, row in enumerate(report.samplers):
-        draws = tuple(drawn.after for drawn in row.classes)
-        first = first_with.setdefault(draws, i)
-        names_of.setdefault(first, []).append(one_line(row.spec, 32))
-    return names_of
-
-
 def _title(report: BalanceReport) -> str:
     """Return the title: the recommended sampler, and how often it shows samples of classes."""
     row = report.recommended
@@ -77,7 +66,12 @@ def _balance(figure: Figure, report: BalanceReport, class_at: dict[float, int]) 
         factors = [max(_seen(row.classes[i]), left_end) for row in report.samplers]
         axes.plot([min(factors), max(factors)], [y, y], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)  # each sample once per epoch
-    names_of = _merged_dots(report)  # by the index of a sampler
+    # By the index of a sampler; with it, those with the same draws, whose dots it covers.
+    first_with: dict[tuple[int, ...], int] = {}
+    names_of: dict[int, list[str]] = {}
+    for i, row in enumerate(report.samplers):
+        first = first_with.setdefault(tuple(drawn.after for drawn in row.classes), i)
+        names_of.setdefault(first, []).append(one_line(row.spec, 32))
     for sampler, names in names_of.items():
         row = report.samplers[sampler]
         axes.plot(

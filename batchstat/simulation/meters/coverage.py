@@ -249,8 +249,7 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     class. This is Fleiss's kappa (1971) with batches as subjects.
     """
     batch, code = batch[code >= 0], code[code >= 0]
-    # The table of batches × classes, row after row: its cells that are not 0, and their counts.
-    # With more cells per entry than 8, that takes longer than sorting.
+    # The cells of batches × classes that are not 0; above 8 per entry, sorting is faster.
     if batches * classes <= 8 * len(batch):
         table = np.bincount(batch * classes + code, minlength=batches * classes)
         cells = np.flatnonzero(table)

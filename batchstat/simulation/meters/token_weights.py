@@ -70,8 +70,7 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     # (n_groups,) t, and the borders of the groups among the entries.
     offsets = batches.entry_offsets
     tokens = sum_groups(batches.loss_tokens, offsets)
-    # transformers with average_tokens_across_devices=False divides by the trained tokens that its
-    # own rank has in the step, over all batches: that takes the place of A t.
+    # Without average_tokens_across_devices, a rank's own tokens take the place of A t.
     if loss == "num-items-per-rank":
         accumulated, tokens = 1, _trained_by_rank(batches)[batches.steps, batches.ranks]
     # T / (W A), for each batch.
