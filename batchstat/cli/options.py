@@ -52,9 +52,7 @@ def takes(
 
 
 class _WithOptions:
-    """A command as typer takes it: a function with a parameter for each option. typer reads the
-    name, the docstring, the annotations and the signature of a function; so this object has those.
-    """
+    """A command as typer takes it: with a function's name, docstring, annotations and signature."""
 
     def __init__(self, command: Command, declared: "Mapping[str, Field[Any]]") -> None:
         self._command, self._declared = command, declared

@@ -136,9 +136,7 @@ def _windows(
 
 
 def _with_records(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
-    """Return the plan of a part of an epoch with record numbers in place of indices within the
-    part, and with the first token of each entry in its sample, where the part has split samples.
-    """
+    """Return the plan of a part of an epoch with record numbers, and first tokens where split."""
     part.samples.max(initial=0)  # read in sequence, to have in the cache what `take` reads
     samples, starts = part.samples.take(plan.samples), plan.starts
     if part.starts is not None:

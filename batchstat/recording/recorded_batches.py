@@ -225,9 +225,7 @@ def _check_steps(name: str, recording: Recording, first_epochs: list[list[Record
 
 
 def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, int, int]:
-    """Line up the parts of batches that ranks compute at the same time: those of steps, then those
-    that are in no step. Returns their turns, the most turns of a step, and the number of steps.
-    """
+    """Line up batches computed at once: their turns, the most of a step, the number of steps."""
     # For each rank, the indices of the parts of each of its steps, and of those in none.
     steps_of_ranks: list[dict[int, list[int]]] = []
     others_of_ranks: list[list[int]] = []

@@ -115,9 +115,7 @@ def missing_lines(profile: Profile) -> Iterator[Line]:
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
-    """Return the bar of a count, where `most` is that of the longest bar: in eighths of a
-    character, or in whole ones where the console has only ASCII. A count above 0 is always seen.
-    """
+    """Return the bar of a count, beside the longest of `most`. A count above 0 is always seen."""
     room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
     shortest = 1 if count else 0
     if console.options.ascii_only:

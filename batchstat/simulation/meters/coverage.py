@@ -204,9 +204,7 @@ def trace_samples(
 
 
 def _tokens_once(plan: BatchPlan, samples: Ints, entries: Ints, times_drawn: Ints) -> Ints:
-    """Return (n_samples,) the tokens of each sample that are computed, each token counted at most
-    as often as its sample was drawn: no part makes up for another that is not computed.
-    """
+    """Return (n_samples,) computed tokens, each at most as often as its sample was drawn."""
     lengths = plan.lengths[entries]
     if plan.starts is None:  # every entry is a whole sample
         return sums_at(samples, lengths, len(times_drawn))

@@ -1,4 +1,18 @@
-"""Hugging Face's Trainer on the batches of a `BatchSampler`."""
+"""Hugging Face's Trainer on the batches of a `BatchSampler`.
+
+    sampler = BatchSampler(
+        "batchstat-results/lengths.parquet",
+        "token-budget",
+        tokens_per_batch=16_384,
+        rank=trainer.args.process_index,
+        world_size=trainer.args.world_size,
+        gradient_accumulation_steps=trainer.args.gradient_accumulation_steps,
+    )
+    with_batches(trainer, sampler).train()
+
+It is for Trainer and its subclasses that train on their dataset as it is, such as TRL's SFTTrainer
+without packing. Trainers that generate or repeat samples (GRPO, RLOO) make batches of their own.
+"""
 
 import json
 from collections.abc import Iterator
@@ -42,17 +56,11 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
     where there is a label per token, else by samples.
 
     Example:
-        sampler = BatchSampler(
-            "batchstat-results/lengths.parquet",
-            rank=trainer.args.process_index,
-            world_size=trainer.args.world_size,
-            gradient_accumulation_steps=trainer.args.gradient_accumulation_steps,
-        )
-        with_batches(trainer, sampler).train()
+        trainer = with_batches(trainer, sampler)
+        trainer.train()
 
     Args:
-        trainer: a Trainer of transformers 5.4 or later, or of a subclass that trains on its dataset
-            as it is: not one that packs, generates or repeats samples (GRPO, RLOO). The dataset is
+        trainer: a Trainer of transformers 5.4 or later, or of a subclass. Its training dataset is
             indexed with the sampler's record numbers.
         sampler: the batches of this rank.
 

@@ -1,4 +1,18 @@
-"""Lightning's Trainer, of `lightning` or `pytorch_lightning`, on batches of a `BatchSampler`."""
+"""Lightning's Trainer on the batches of a `BatchSampler`.
+
+    trainer = Trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1)
+    sampler = BatchSampler(
+        "batchstat-results/lengths.parquet",
+        "token-budget",
+        tokens_per_batch=16_384,
+        rank=trainer.global_rank,
+        world_size=trainer.world_size,
+        gradient_accumulation_steps=trainer.accumulate_grad_batches,
+    )
+    trainer.fit(model, BatchLoader(trainer, dataset, sampler, collate_fn=collate))
+
+It works with `lightning` and with `pytorch_lightning`.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,14 +34,9 @@ class BatchLoader:
     untouched.
 
     Example:
-        trainer = Trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1)
-        sampler = BatchSampler(
-            "batchstat-results/lengths.parquet",
-            rank=trainer.global_rank,
-            world_size=trainer.world_size,
-            gradient_accumulation_steps=trainer.accumulate_grad_batches,
-        )
-        trainer.fit(model, BatchLoader(trainer, dataset, sampler, collate_fn=collate))
+        class Model(LightningModule):
+            def train_dataloader(self):
+                return BatchLoader(self.trainer, dataset, sampler, collate_fn=collate)
 
     Attributes:
         batch: details of the batch being trained on, such as the weight of its loss in the step,
