@@ -19,10 +19,7 @@ from batchstat.words import short
 SCHEMA = "batchstat.calibration/1"
 
 _ROUNDING = 16  # bytes that rounding may add to a fitted peak: a batch is not refused for them
-
-MOST_NOISE = 0.2
-"""Residual of the fitted times above which they are not used: a speed-up of 1.3 may then be 1."""
-
+MOST_NOISE = 0.2  # residual of fitted times above which they are not used: 1.3x may then be 1x
 PER_SECOND = 10**12  # compute is counted in picoseconds, so that it is exact and adds up
 
 
@@ -87,7 +84,6 @@ class Calibration:
         if self.time is None:
             return BatchCost(memory=self.memory)
         names = ("per_step", "per_batch", "per_token", "per_pair", "per_shape")
-        # From seconds to whole picoseconds.
         units = {name: round(getattr(self.time, name) * PER_SECOND) for name in names}
         return BatchCost(**units, memory=self.memory)
 
@@ -126,7 +122,6 @@ class Calibration:
             return None
         # A token of a row of w tokens is in w pairs.
         per_token = self.memory.per_token + self.memory.per_pair * max_length
-        # Total tokens of measured batches that are as wide, or wider: they are known to fit.
         ran_tokens = [
             point.shape.tokens
             for point in self._points_that_fit(accumulates)
@@ -144,8 +139,7 @@ class Calibration:
     @property
     def most_bytes(self) -> int | None:
         """The highest fitted peak, in bytes, of a batch taken to fit without a run; None if
-        unknown. It is below `fits` by the worst error of the fit, a share of the measured peak: by
-        so much a batch may take more than its fitted peak.
+        unknown: `fits` less the worst error of the fit, which a batch may take on top of its peak.
         """
         if self.memory is None or self.fits is None:
             return None
@@ -177,7 +171,6 @@ class Calibration:
         if (limit := self.most_bytes) is not None:
             # A peak up to `least` is that of the optimizer's update: measured, it needs no margin.
             return peak <= max(limit, self.memory.least) or is_measured
-        # Nothing ran out of memory.
         if self.hardware.memory is None:  # as of a CPU
             return None
         if peak > self.hardware.memory:

@@ -128,12 +128,10 @@ class CostModel(Record, kw_only=True):
     @property
     def parameters(self) -> int:
         """Weights of matrices (all experts) and embeddings; not biases and norms, below 1 %."""
-        # Of queries and output; of keys and values.
         attention = 2 * self.hidden * (self.attention_width + self.kv_width)
         matrices = 3 if self.gated else 2  # of a feed-forward layer
         feed_forward = matrices * self.hidden * self.feed_forward_width
-        # Rows of `hidden` weights: for each entry of the vocabulary one in the input, and one in
-        # the output unless that is tied; and one for each position.
+        # Rows of `hidden` weights: of the input, of the output unless tied, and of positions.
         embedding_rows = (self.vocabulary or 0) * (1 if self.tied else 2) + (self.positions or 0)
         experts = self.total_experts or self.experts
         return self.layers * (attention + feed_forward * experts) + self.hidden * embedding_rows

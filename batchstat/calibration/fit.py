@@ -20,13 +20,11 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
     Problems, 1974, chapter 23, finds the subset by steps).
     """
     n = columns.shape[1]
-    # The best fit so far, and its error: at first that of no column.
     coefficients, smallest_error = np.zeros(n), float(np.linalg.norm(values))
     for size in range(1, n + 1):
         for subset in combinations(range(n), size):
             columns_of_subset = columns[:, subset]
-            # Columns of pairs are millions of times those of a constant: scaled to length 1, they
-            # are solved with the same precision.
+            # Scaled to length 1, as columns of pairs are millions of times those of a constant.
             scale = np.linalg.norm(columns_of_subset, axis=0)
             if not scale.all():  # a column of zeros has no coefficient
                 continue
@@ -78,7 +76,6 @@ def fit_calibration(
     )
     if fixed is None:
         return time, None
-    # The bytes at the peak of a batch, beyond `fixed`, by its tokens and pairs of tokens.
     peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
     coefficients = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
     residual, worst = _residual(fixed + columns @ coefficients, peaks, coefficients)

@@ -10,13 +10,9 @@ from batchstat.calibration.measured import Hardware, Point, Shape, design
 from batchstat.errors import InputError
 from batchstat.words import counted
 
-TIMING_ROUNDS = 3
-"""Rounds in which all shapes are timed in turn: other work of the machine then slows all alike."""
-
+TIMING_ROUNDS = 3  # rounds that time all shapes in turn: other work then slows all of them alike
 _LEAST_SECONDS, _MOST_REPEATS = 0.2, 10  # a shape runs until it took so long, or ran so often
-
 _LEAST_POINTS = 4  # shapes that must run: the fit of a time has 3 coefficients, and needs one more
-
 _EXACT = 16  # the search for the largest batch ends within a sixteenth of its tokens
 
 
@@ -122,8 +118,7 @@ def measure_device(
         shapes = design(most_tokens, min(widest, most_tokens), packed=packed)
         for i, shape in enumerate(shapes):
             on_progress(MeasuringProgress("warming up", shape, i, len(shapes)))
-            # A batch that fitted in the search may not fit again, as free memory is in pieces by
-            # then: it is left out.
+            # A batch that fitted in the search may not fit again: free memory is in pieces.
             try:
                 runs[shape] = _ShapeRuns(search.first_run(shape), [device.run(shape)])
             except BatchTooLargeError:
@@ -140,8 +135,7 @@ def measure_device(
         raise _too_few(device, len(survivors), search.too_large)
     lost_shapes = len(runs) - len(survivors)
     survivor_peaks = [each.first.peak for each in survivors.values() if each.first.peak is not None]
-    # Where a shape ran out after it had fitted, only peaks of those that ran to the end are sure to
-    # fit. `fits` is known only where a batch ran out of memory.
+    # Only peaks of shapes that ran to the end fit surely; `fits` is known where one ran out.
     peaks = survivor_peaks if lost_shapes else search.peaks
     return Measured(
         points=tuple(each.point(shape) for shape, each in survivors.items()),
@@ -200,9 +194,8 @@ class _Search:
         return first
 
     def most_tokens(self, widest: int, wanted: int | None) -> int:
-        """Return the total tokens of the largest batch that fits, at most `wanted`. One row of
-        `widest` tokens may be much of the memory: between what fits and what does not, narrow rows
-        are tried. Raises InputError if a single row does not fit.
+        """Return the total tokens of the largest batch that fits, at most `wanted`: in the end by
+        narrow rows, as a wide one may be much of the memory. Raises InputError if not one row fits.
         """
         widest = min(widest, wanted or widest)  # no row is larger than the batch that was asked for
         # This first run also makes the optimizer's state, which is a part of all later peaks.

@@ -79,7 +79,6 @@ def estimate_memory(
 
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # bytes of a number, by dtype
-
 STATE = {"adamw": 2, "sgd": 0}  # numbers that an optimizer keeps of each weight, by its name
 
 _KEPT = {"gelu_new": 5, "gelu_python_tanh": 5, "gelu_accurate": 5, "gelu_python": 4, "gelu_10": 3}
@@ -100,16 +99,14 @@ def memory_of(setup: Setup) -> MemoryFit:
     copy_bytes = BYTES[setup.dtype] if setup.mixed_precision else 0
     # A weight and its gradient (2), and what the optimizer keeps of it.
     fixed = shape.parameters * (weight_bytes * (2 + STATE[setup.optimizer]) + copy_bytes)
-    # `kept`: bytes per token that the forward pass keeps of all layers. `added`: bytes per token
-    # that the backward pass of one layer adds.
+    # `kept`: bytes per token kept of all layers; `added`: those of one layer's backward pass.
     if setup.gradient_checkpointing:  # only the inputs of layers are kept; one is computed again
         kept, added = shape.layers * layer.input, layer.per_token + layer.gradients
         layers_with_pairs = 1  # whose bytes per pair are in memory
     else:
         kept, added = shape.layers * layer.per_token, layer.gradients
         layers_with_pairs = shape.layers
-    # Cross-entropy keeps, for each entry of the vocabulary, the logarithm of its probability, the
-    # gradient of that and the gradient of the logit.
+    # Cross-entropy keeps, per entry of the vocabulary, a log-probability and two gradients.
     in_float32 = setup.mixed_precision or shape.float32_loss
     loss = 3 * (4 if in_float32 else BYTES[setup.dtype]) * (shape.vocabulary or 0)
     return MemoryFit(
@@ -162,15 +159,13 @@ class Layer:
             # Each matrix after a norm keeps a copy of its input in `dtype`. `norm` counts one for
             # each norm: two more for queries, keys and values, one more for a gated layer.
             norms += (3 if self.shape.gated else 2) * self._number_bytes * self.shape.hidden
-        # The feed-forward layer: what the activation keeps; where the layer is gated, also what its
-        # result is multiplied by, and the product.
+        # The feed-forward layer: what the activation keeps; if gated, also the factor and product.
         tensors = _KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)
         numbers = tensors * self.shape.feed_forward_width  # of one expert
         if self.shape.total_experts is not None:  # each expert has an input and output of its own
             numbers += 2 * self.shape.hidden
         feed_forward = self._number_bytes * numbers * self.shape.experts
-        # Queries, keys, values and the result of attention. Other attention than flash repeats the
-        # heads of keys and values for all heads of queries.
+        # Queries, keys, values and result; all but flash repeat keys and values for all heads.
         width, kv_width = self.shape.attention_width, self.shape.kv_width
         kept_kv_width = kv_width if self.setup.attention.startswith("flash") else width
         attention = self._number_bytes * (2 * width + 2 * kept_kv_width)
@@ -193,8 +188,7 @@ class Layer:
             return self._number_bytes
         if self.setup.attention != "eager":  # flash attention stores no scores
             return 0
-        # Eager attention keeps the probabilities of each head: in `dtype`, and under mixed
-        # precision and in models with RMSNorm in float32, too.
+        # Probabilities of each head: in `dtype`; under mixed precision or RMSNorm in float32, too.
         in_float32 = self._number_bytes < 4 and (self.setup.mixed_precision or self.shape.gated)
         probabilities = self._number_bytes + (4 if in_float32 else 0)
         # Dropout keeps a mask, a byte each, and its result.
@@ -226,23 +220,21 @@ def _shape_of_model(model: CostModel | str) -> CostModel:
 
 def _check_complete(setup: Setup, shape: CostModel) -> None:
     """Raise InputError if the memory of a shape cannot be estimated."""
-    written = setup.model
+    lacking = ""  # a key, and of what it gives the memory
     if shape.vocabulary is None:
-        raise _lacking(written, "vocabulary", "50257", "embeddings and loss")
-    if setup.attention == "eager" and shape.heads == 1:  # 1 is the default: nobody stated it
-        raise _lacking(written, "heads", "12", "the scores of eager attention")
-    if shape.experts > 1 and shape.total_experts is None:
-        raise _lacking(written, "total_experts", "8", "the weights of all experts")
+        lacking, example, purpose = "vocabulary", "50257", "embeddings and loss"
+    elif setup.attention == "eager" and shape.heads == 1:  # 1 is the default: nobody stated it
+        lacking, example, purpose = "heads", "12", "the scores of eager attention"
+    elif shape.experts > 1 and shape.total_experts is None:
+        lacking, example, purpose = "total_experts", "8", "the weights of all experts"
+    if lacking:
+        raise InputError(
+            f"{short(setup.model)} has no {lacking}, by which the memory of {purpose} is estimated",
+            f"add {lacking}={example}, or measure it with batchstat calibrate",
+        )
     if shape.total_experts is not None and setup.mixed_precision:  # its modules keep more
         raise InputError(
-            f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
-            "estimated",
+            f"{short(setup.model)} is a mixture of experts, whose memory under mixed precision is "
+            "not estimated",
             "set mixed_precision=false, or measure it with batchstat calibrate",
         )
-
-
-def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:
-    return InputError(
-        f"{short(written)} has no {key}, by which the memory of {purpose} is estimated",
-        f"add {key}={example}, or measure it with batchstat calibrate",
-    )

@@ -21,9 +21,7 @@ Batch = Mapping[str, torch.Tensor]
 
 
 class Steps(ABC):
-    """The training steps of a model. A step that is one call, as a user's function is, overrides
-    `forward_backward` alone: the others then do and know nothing.
-    """
+    """A model's training steps. One that is a single call overrides `forward_backward` alone."""
 
     vocabulary: int  # token ids are below it
     positions: int | None = None
@@ -116,8 +114,7 @@ class TorchDevice:
     @contextmanager
     def _running(self, shape: Shape) -> Iterator[None]:
         """Turn errors inside into InputError, or BatchTooLargeError where memory runs out."""
-        # The tensors of a step that ran out of memory are freed only here, before the next one:
-        # until its error is handled, the traceback holds them.
+        # The tensors of a step that ran out of memory are freed only here: its traceback held them.
         if self._ran_out:
             self._ran_out = False
             self._steps.drop_gradients()
@@ -133,8 +130,7 @@ class TorchDevice:
             if not self._ran_out:
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 raise InputError(f"the step fails on {shape}: {reason}") from error
-        # Not inside `except`, where the error of the step would be its context: the traceback of
-        # that holds the tensors of the step.
+        # Not inside `except`: the step's error would be the context, whose traceback holds tensors.
         if self._ran_out:
             raise BatchTooLargeError
 
@@ -145,8 +141,7 @@ class TorchDevice:
     def _batch(self, shape: Shape) -> Batch:
         """Return a batch of a shape, with random token ids, on the device."""
         # Packed rows have positions that begin again at each sample, and no mask. Other rows have a
-        # mask, and the last of several is half padding: without any padding, attention would skip
-        # the mask, which it does not in training.
+        # mask, and the last of several is half padding: else attention would skip the mask.
         size = (shape.rows, shape.width)
         # A model may treat id 0, the padding of most vocabularies, in another way.
         ids = torch.randint(1, self._steps.vocabulary, size, generator=self._random)

@@ -41,8 +41,6 @@ class ModelSteps(Steps):
             enable = getattr(self._model, "activation_checkpointing_enable", None)
             (enable or self._model.gradient_checkpointing_enable)()
         self.positions = _positions(self._model)
-        # Turns a batch into the arguments of the model, with the labels that it takes.
-        self._arguments_of = _label_maker(type(self._model).__name__)
         self._is_compiled = setup.compile
         self._call: Callable[..., Any] = self._model
         if setup.compile:
@@ -66,8 +64,14 @@ class ModelSteps(Steps):
 
     def forward_backward(self, batch: Batch) -> None:
         """Compute the gradients of a batch."""
+        labels, kind = batch["labels"], type(self._model).__name__
+        if kind.endswith("ForSequenceClassification"):  # class 0 for each row
+            labels = torch.zeros_like(labels[:, 0])
+        elif kind.endswith("ForTokenClassification"):
+            # Class 0 for each token, which every head has; -100, no loss, stays.
+            labels = labels.clamp(max=0)
         with self._autocast:
-            loss = self._call(**self._arguments_of(batch)).loss
+            loss = self._call(**{**batch, "labels": labels}).loss
         loss.backward()
 
     def update(self) -> None:
@@ -114,7 +118,6 @@ class FunctionSteps(Steps):
             sys.path.pop(0)
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch", "name a function")
-        # An attribute that the user may set on the function, and may have set wrongly.
         stated = getattr(self._step, "vocabulary", 1_000)
         try:
             # Id 0 may be padding, and is in no batch.
@@ -178,8 +181,7 @@ def _positions(model: Any) -> int | None:
     """Return the number of positions that a model has embeddings for; None where it has none."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            # RoBERTa numbers positions from behind that of its padding: with padding_idx=1, two of
-            # its 514 embeddings are for no token.
+            # RoBERTa numbers positions from behind its padding: two of its 514 are for no token.
             padding_positions = 0 if module.padding_idx is None else module.padding_idx + 1
             return int(module.num_embeddings) - padding_positions
     return None
@@ -200,13 +202,3 @@ def _auto_class(config: Any) -> str:
         "transformers",
         "pass a function that runs one step, module:function",
     )
-
-
-def _label_maker(model: str) -> Callable[[Batch], Batch]:
-    """Return a function that turns the batch of a language model into the arguments of a model."""
-    if model.endswith("ForSequenceClassification"):  # class 0 for each row
-        return lambda batch: {**batch, "labels": torch.zeros_like(batch["labels"][:, 0])}
-    if model.endswith("ForTokenClassification"):
-        # Class 0 for each token, which every head has; -100, no loss, stays.
-        return lambda batch: {**batch, "labels": batch["labels"].clamp(max=0)}
-    return lambda batch: batch

@@ -101,9 +101,7 @@ def load_configuration(file: Path | None = None) -> Configuration:
 
 
 def configuration_file(file: Path | None = None) -> Path | None:
-    """Return the file that `load_configuration` reads: by default the one in the working folder, or
-    in the nearest one above it. None where there is none.
-    """
+    """Return the file that is read: by default the nearest, from the working folder up; or None."""
     here = Path.cwd()
     found = (find_here(folder) for folder in (here, *here.parents))
     return file or next((path for path in found if path is not None), None)
@@ -200,8 +198,7 @@ class _Reader:
                 for key, value in _values_by_key(table, holds_checks=not keys).items()
             }
             check = CheckSettings(name, {**shared.values, **values}, shared.limits, table=origin)
-            # Raises for values that are wrong by themselves. A current setup that is a file is read
-            # only when a command needs it.
+            # Raises for values that are wrong by themselves; a file is read when it is needed.
             check.read(CorpusOptions)
             settings, current = check.read(Settings), check.values.get("current")
             if current is not None and not is_current_file(current.value):
@@ -270,7 +267,6 @@ def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str,
 def _typed(key: str, value: Any) -> Any:
     """Return a value of the file with the type of its key. Raises OptionError for another type."""
     name = key.replace("_", "-")  # as messages write it
-    # One text, or a list.
     if key in ("corpus", "text_column", "label_column", "keep_labels", "ignore_keys", "ignore"):
         values = value if isinstance(value, list) else [value]
         texts = tuple(_text(name, each) for each in values)

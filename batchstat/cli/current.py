@@ -32,7 +32,6 @@ def settings_of_setup(
     if "corpus" in overridden and "corpus" not in own_reading:
         given_reading.setdefault("corpus", overridden["corpus"].value)
     if given_reading.get("corpus") or own_reading.get("corpus"):
-        # Of its column names, a trainer reads the first one that the files of the corpus have.
         reading = profile_keywords(setup, **given_reading)
         reading["corpus"] = tuple(map(as_shown, reading["corpus"]))
         decided |= {key: Setting(value, origin) for key, value in reading.items()}

@@ -9,12 +9,8 @@ from typing import Any
 
 from batchstat.words import counted
 
-_NARROWEST, _WIDEST = 40, 100
-"""Narrowest and widest page: shorter lines cannot hold an option, longer ones are hard to read."""
-
-_COLUMN = 26
-"""Where descriptions begin, unless no option is that long; a longer option has its own line."""
-
+_NARROWEST, _WIDEST = 40, 100  # width of a page: so that options fit, and lines are easy to read
+_COLUMN = 26  # where descriptions begin at most; a longer option has its own line
 _HELP = ("help", "help_all")  # options that the page of a command shows in its last line only
 
 _COMPLETION = {
@@ -46,7 +42,6 @@ class _Page:
         # The short page of a command names --help-all in its last line, and lists no help options.
         if not (everything or self.commands):
             options = [each for each in options if each.name not in _HELP]
-        # The names of rarely used options. A group has none.
         rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]
         self.hidden_count = len(options) - len(self.options)
@@ -58,7 +53,10 @@ class _Page:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the page: usage, description, examples and tables."""
-        yield f"{self._heading('Usage:')} {' '.join(self._usage())}"
+        # -1: any number of words.
+        words = [f"[{each.metavar}]{'...' * (each.nargs == -1)}" for each in self.arguments]
+        words += ["COMMAND"] if self.commands else []
+        yield f"{self._heading('Usage:')} {' '.join([self.path, '[OPTIONS]', *words])}"
         text, _, examples = (self.command.help or "").partition("\n\nExamples:\n")
         for paragraph in text.split("\n\n"):  # a docstring is wrapped for the source
             yield from ("", fill(" ".join(paragraph.split()), self.width, break_on_hyphens=False))
@@ -79,16 +77,6 @@ class _Page:
             yield from ("", f"Options and examples of a command: {self.path} COMMAND --help")
         if self.hidden_count:
             yield from ("", f"{counted(self.hidden_count, 'more option')}: {self.path} --help-all")
-
-    def _usage(self) -> Iterator[str]:
-        """Yield the words of `batchstat profile [OPTIONS] [CORPUS]...`."""
-        yield self.path
-        yield "[OPTIONS]"
-        for each in self.arguments:
-            name = f"[{each.metavar}]"
-            yield f"{name}..." if each.nargs == -1 else name  # -1: any number of words
-        if self.commands:
-            yield "COMMAND"
 
     def _section(self, title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
         """Yield a table of names and their descriptions below a title; nothing for no rows."""

@@ -94,8 +94,7 @@ class Inputs(CheckSettings):
 
     def training(self, profile: "Profile") -> "CurrentTraining":
         """Return what the current setup trains on: samples, settings and a strategy or batches.
-        Raises OptionError: a setting that the recording decides; InputError: the trainer keeps no
-        sample.
+        Raises OptionError: a setting that the recording decides; InputError: no sample is kept.
         """
         from batchstat.trainers.preflight.named import trained_today
 
@@ -202,7 +201,6 @@ def read_inputs(
     for flag in _REPLACED_BY_FLAG.keys() & flags.keys():
         for key in _REPLACED_BY_FLAG[flag] - flags.keys():
             values.pop(key, None)
-    # The option that sets a limit has its name, with _ for each -.
     options_by_limit = {name: name.replace("-", "_") for name in NAMED_LIMITS}
     limits = {
         name: options.given[key] for name, key in options_by_limit.items() if key in options.given

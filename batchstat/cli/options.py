@@ -52,9 +52,7 @@ def takes(
 
 
 class _WithOptions:
-    """A command as typer takes it: a function with a parameter for each option. typer reads the
-    name, the docstring, the annotations and the signature of a function; so this object has those.
-    """
+    """A command as typer takes it: with a function's name, docstring, annotations and signature."""
 
     def __init__(self, command: Command, declared: "Mapping[str, Field[Any]]") -> None:
         self._command, self._declared = command, declared
@@ -100,12 +98,19 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
     # A number or a name is a default that help can show; an empty tuple or a switch is not.
     if shown_default is None and declared.type in (str, int):
         shown_default = str(declared.default)
+    # A function: the names may be those of a registry, whose module is loaded when it is called.
+    names = option.names or (lambda: option.values)
     common: dict[str, Any] = {
         "help": _as_flags(option.help),
         "metavar": option.metavar,
         "show_default": _as_flags(shown_default) if shown_default else False,
         "parser": {Path: _path, int: _whole, float: _number}.get(value_type),
-        "autocompletion": _completion(option),
+        # typer requires the name `incomplete`.
+        "autocompletion": (
+            (lambda incomplete: [name for name in names() if name.startswith(incomplete)])
+            if option.names is not None or option.values
+            else None
+        ),
     }
     if option.is_argument:
         declaration = typer.Argument(**common)
@@ -120,15 +125,6 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
         default=None,
         annotation=Annotated[value_type | None, declaration],
     )
-
-
-def _completion(option: Option) -> Callable[[str], list[str]] | None:
-    if option.names is None and not option.values:
-        return None
-    # A function: the names may be those of a registry, whose module is loaded when it is called.
-    names = option.names or (lambda: option.values)
-    # typer requires the name `incomplete`.
-    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
 def _as_flags(text: str) -> str:

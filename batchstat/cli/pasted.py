@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from batchstat.planning.settings import ResolvedSettings
     from batchstat.simulation.compare.changes import Change
 
-_DEFAULTS = {setting.name: setting.default for setting in fields(Settings)}
-"""The settings of batching, with their defaults."""
+_DEFAULTS = {setting.name: setting.default for setting in fields(Settings)}  # of batching
 
 
 def command_line(inputs: Inputs, command: str, **values: str | int | None) -> str:
-    """Return `batchstat COMMAND` on the profile in the results folder, under the settings in force.
-    The line ignores the configuration, which could name another corpus: settings of batching that
-    are not the default have a flag instead.
+    """Return `batchstat COMMAND` on the profile in the results folder, without the configuration,
+    which could name another corpus: settings that are not the default have a flag.
     """
     in_force = {key: inputs.values[key].value for key in _DEFAULTS if key in inputs.values}
     settings = {key: value for key, value in in_force.items() if value != _DEFAULTS[key]}
@@ -39,7 +37,6 @@ def line_of_change(
     if change.line:
         return change.line
     row, multiple = change.row, basis.pad_to_multiple_of
-    # The settings to train with. Those that are None have no flag.
     settings: dict[str, str | int | None] = {
         "strategy": row.label,
         "tokens_per_batch": basis.tokens_per_batch,
@@ -66,10 +63,9 @@ def folder_flags(inputs: Inputs) -> list[str]:
 def lines_of_remedy(
     inputs: Inputs, change: "Change", changed: Mapping[str, Any], *, all_kept: bool
 ) -> tuple[str, str]:
-    """Return what the user writes to make a change that keeps a limit, in two parts. The first part
-    changes the training: "training with token-budget". The second changes the check to match: "set
-    current = ... in pyproject.toml", or "pass --current ..." if the command line set it; empty if
-    the check follows the training by itself.
+    """Return what the user writes to make a change that keeps a limit: what changes the training,
+    "training with token-budget"; and what changes the check, "set current = ... in pyproject.toml",
+    or "pass --current ..." if the command line set it, or nothing if it follows by itself.
     """
     # The first part. A line may end in a note, which is not pasted.
     line = change.line.partition("  #")[0]

@@ -12,7 +12,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.findings import Finding
 from batchstat.parameters import options_of
-from batchstat.profiling.inputs import Corpus, open_corpus
+from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes, same_input
@@ -37,9 +37,20 @@ def count(
     counting = inputs.options.read(Counting)
     # Wrong options are refused even where nothing is counted.
     run = None if counting == Counting() else _run_options(inputs)
-    corpus = _open_corpus(inputs)
+    options = inputs.read(CorpusOptions)
+    corpus = open_corpus(
+        inputs.corpus,
+        options,
+        inputs.get("tokenizer"),
+        inputs.get("chat_template"),
+        inputs.warn,
+        allow_empty=inputs.options.read(Partial).allow_partial,
+        fresh=counting.no_cache,
+    )
+    if corpus.reads_standard_input and options.input_format is None:
+        lines = "standard input is read as lines of text; use --input-format for another format"
+        inputs.warn(Finding("corpus/read-as-lines", lines))
     if reuse and not counting.no_cache and folder is not None:
-        # Counted below if the folder has no profile that this version can read.
         with suppress(InputError, OSError):
             stored = load_profile(folder)
             if same_input(stored, corpus):
@@ -72,24 +83,6 @@ def _run_options(inputs: Inputs) -> "RunOptions":
     if run.workers is not None:
         limit_threads(run.workers)  # tokenizers obey only what is set before they first count
     return run
-
-
-def _open_corpus(inputs: Inputs) -> Corpus:
-    """Return the corpus that a command counts."""
-    options = inputs.read(CorpusOptions)
-    corpus = open_corpus(
-        inputs.corpus,
-        options,
-        inputs.get("tokenizer"),
-        inputs.get("chat_template"),
-        inputs.warn,
-        allow_empty=inputs.options.read(Partial).allow_partial,
-        fresh=inputs.options.read(Counting).no_cache,
-    )
-    if corpus.reads_standard_input and options.input_format is None:
-        lines = "standard input is read as lines of text; use --input-format for another format"
-        inputs.warn(Finding("corpus/read-as-lines", lines))
-    return corpus
 
 
 def _count_cache(run: "RunOptions", folder: Path | None) -> "CountCache | None":

@@ -91,9 +91,7 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
 
 
 def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
-    """Show a profile: its lengths, the padding of usual batches, what to run next; then write it,
-    since its plots take longer than all else; JSON at the end, as in `publish`.
-    """
+    """Show a profile and what to run next, then write it; JSON at the end, as in `publish`."""
     command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
     basis = inputs.settings.resolve(profile.stats.max, profile.stated_max)
     trained = profile.stats.cut(basis.max_length, basis.overflow)

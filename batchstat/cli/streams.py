@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _OFF_TERMINAL_WIDTH = 100  # columns of a screen in a pipe or a file, whose width nothing says
-_LEAST_WIDTH = 80
-"""Columns. A narrower terminal wraps lines itself, which keeps numbers whole; rich breaks them."""
+_LEAST_WIDTH = 80  # columns: a narrower terminal wraps lines itself, where rich breaks numbers
 
 
 class KeptOnInterrupt(SystemExit):
@@ -113,9 +112,7 @@ def say(text: str) -> None:
 
 
 def warn(*findings: Finding, prefix: str = "") -> None:
-    """Print findings to standard error as warnings, each with its id. `prefix` begins each line:
-    the name of the check or corpus that it is about, where there are several.
-    """
+    """Print findings as warnings with their ids, each line begun by `prefix`, such as a check."""
     for finding in findings:
         say(f"warning: {prefix}{finding}")
 

@@ -30,10 +30,8 @@ def _help_option(*flags: str, text: str) -> Any:
 
 
 Help = _help_option("-h", "--help", text="Print help.")
-"""The parameter `help` of a command or a group, which prints its help."""
-
 HelpAll = _help_option("--help-all", text="Print help with all options.")
-"""The parameter `help_all` of a command, which prints its help with every option."""
+"""The parameters `help` and `help_all` of commands, which print their help."""
 
 
 class _Usage:
@@ -142,8 +140,7 @@ def _explained(error: Any, command: Any, path: str) -> OptionError:
         if value:
             return OptionError(f"{longest_flag}={value}'", remedy)
         return OptionError(f"{longest_flag}={error.message}")
-    # Any other UsageError: more arguments than the command takes, which click names at the end:
-    # "Got unexpected extra argument(s) (a b)".
+    # Any other UsageError: too many arguments, as "Got unexpected extra argument(s) (a b)".
     extra = error.message.partition("(s) (")[2].removesuffix(")") or error.message
     places = [each.metavar for each in command.params if each.param_type_name == "argument"]
     takes = f"takes only {' and '.join(places)}" if places else "takes options only"

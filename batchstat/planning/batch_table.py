@@ -69,7 +69,6 @@ class BatchTable:
             assert trained_of_entries is not None
             trained = sums(trained_of_entries, entry_offsets)
         rows = np.diff(plan.batch_offsets)
-        # The columns in the sequence of the fields.
         numbers = (rows, plan.widths, entries, samples, tokens, squares, padded_squares)
         return cls(*numbers, unit_offsets=plan.unit_offsets, trained=trained)
 

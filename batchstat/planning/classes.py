@@ -120,11 +120,8 @@ class Classes:
 
 
 def _as_python(label: Any) -> Any:
-    """Return a label without the library that holds it, so that its text names its class: the text
-    of 3 in a tensor of torch is "tensor(3)", and that of the number is "3".
-    """
-    # A float32 of 0.1 keeps its short text only if NumPy holds it. That of Arrow or torch becomes
-    # "0.10000000149011612", as both have no shorter one.
+    """Return a label in Python's own type: the text of a tensor of 3 would be "tensor(3)"."""
+    # A float32 of 0.1 keeps its short text in NumPy; in Arrow or torch, 0.10000000149011612.
     if hasattr(label, "as_py"):  # a scalar of Arrow
         return label.as_py()
     if isinstance(label, np.floating):

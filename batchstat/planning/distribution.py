@@ -5,7 +5,6 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 
 REPEATING = ("repeat", "fill")  # remainders that repeat what came first
-
 BALANCED_TURNS = 64  # turns sorted together by cost; not all, so that their order is random
 
 
@@ -14,8 +13,7 @@ def round_robin(n: int, world_size: int, remainder: str) -> Ints:
     has none. 5 items and 2 ranks give [[0, 1], [2, 3], [4, 0]] with `repeat`, [[0, 1], [2, 3]] with
     `drop`, and [[0, 1], [2, 3], [4, −1]] with `uneven`. An incomplete last turn is filled from the
     start again, repeatedly if n is below `world_size` (`repeat`, as in torch's DistributedSampler;
-    `fill`), dropped (`drop`), or left as it is (`uneven`, `dummy`; also `spread`, which makes
-    batches that divide evenly before).
+    `fill`), dropped (`drop`), or left as it is (`uneven`, `dummy`; also `spread`).
     """
     remaining = n % world_size
     if remaining == 0 or remainder == "drop":
@@ -42,10 +40,9 @@ def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
 
 
 def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
-    """Move items between `turns` (n_turns, world_size), which are overwritten and returned, so that
-    the ranks of a turn have about the same cost, of (n,) `costs`. Every 64 turns, the items of
-    these are sorted by cost and distributed in that order; then the 64 turns are shuffled, so that
-    their order stays random. An incomplete turn stays the last.
+    """Move items between `turns` (n_turns, world_size), overwritten and returned, so that the ranks
+    of a turn have about the same cost, of (n,) `costs`. Every 64 turns, items are sorted by cost
+    and distributed in that order; then the turns are shuffled. An incomplete turn stays the last.
     """
     for first in range(0, len(turns), BALANCED_TURNS):
         window = turns[first : first + BALANCED_TURNS]

@@ -42,7 +42,6 @@ class PlanInputs(NamedTuple):
         """Return settings with all defaults decided for this corpus: see `Settings.resolve`. Raises
         InputError: the settings need trained tokens, and these are unknown.
         """
-        # The tokenizer's maximum, which limits `max_length` where none is given.
         stated_max = self.profile.stated_max if self.profile else None
         if settings.balance_by == "trained" and self.samples.trained is None:
             raise InputError(
@@ -65,8 +64,7 @@ class PlanInputs(NamedTuple):
         """Return the current setup with its settings, some of which it decides itself. Raises
         OptionError: a parameter of the strategy that no settings allow.
         """
-        # The first request says which batch size and loss the setup has; settings in which nobody
-        # gave these take them from it, and the setup takes all else from these settings.
+        # The first request says which batch size and loss the setup has, where nobody gave these.
         preliminary = current.request(self.resolve(settings))
         return current.request(self.resolve(settings, current=preliminary))
 

@@ -33,12 +33,10 @@ class Batch:
     # Weight of its mean loss over samples in the loss of the step: the gradients, summed over a
     # step's batches and averaged over ranks, equal those of the mean over all its samples.
     weight: float
-    # The same for a mean loss over tokens: over the trained ones, where they are known. The first
-    # token of a sample does not count, since nothing predicts it.
+    # The same for a mean over (trained) tokens, without a sample's first, which nothing predicts.
     token_weight: float
     # Whether each sample, or part of one, was computed before as a whole and only evens out the
-    # ranks. Where ranks cut samples at places of their own, parts overlap, and more tokens are
-    # computed again than those of such parts.
+    # ranks. Where ranks cut samples at places of their own, overlaps are computed again, too.
     repeated: list[bool]
     trained_tokens: int | None  # number that carry loss; None if unknown: `token_weight` is of all
 
@@ -59,8 +57,7 @@ class RankBatches:
     starts: Ints | None  # (n_entries,) first token of each; None if all are whole or truncated
     lengths: Ints  # (n_entries,) tokens of each
     trained: Ints | None  # (n_entries,) trained tokens that carry loss; None if unknown
-    # (n_entries,) whether each only evens out the ranks: if several ranks compute a sample, the
-    # first one in the sequence of rounds is the one that counts.
+    # (n_entries,) whether each only evens out the ranks: of several, the first rank's counts.
     repeated: npt.NDArray[np.bool_]
     row_offsets: Ints  # (n_rows + 1,) entries of each row
     batch_offsets: Ints  # (n_batches + 1,) rows of each batch; none where a rank's batch is empty
@@ -100,8 +97,7 @@ class RankBatches:
             return self.of_all_ranks
         entries = np.diff(self.entry_offsets)
         step_of_entry, n_steps = np.repeat(self.steps, entries), int(self.steps.max()) + 1
-        # Each pair of step and rank as one number, step × world_size + rank, so that one count of
-        # equal numbers counts the batches of all pairs. Empty batches are left out.
+        # Batches of each pair, step × world_size + rank, counted at once; empty ones left out.
         step_and_rank = (self.steps * self.world_size + self.ranks)[entries > 0]
         batches = np.bincount(step_and_rank, minlength=n_steps * self.world_size)
         return StepTotals(
@@ -159,9 +155,7 @@ class RankBatches:
 
 
 def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
-    """Plan an epoch and return the batches of all ranks as distributed: turn by turn, rank by rank.
-    Raises NoBatchError: no batches are left.
-    """
+    """Plan an epoch: the batches of all ranks, turn by turn, rank by rank. Raises NoBatchError."""
     settings, strategy = request.settings, request.strategy
     plan, unit_of_rank = _planned(shares, request)
     keep_empty = settings.remainder == "dummy"
@@ -202,9 +196,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
 
 
 def _planned(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]:
-    """Return the plan of an epoch, and (n_turns, world_size) the unit of each rank in each turn; −1
-    where it has none. Raises NoBatchError if no rank has any.
-    """
+    """Return the plan, and (n_turns, world_size) units, −1 for none. Raises NoBatchError."""
     if isinstance(request.strategy, Regrouped):
         rounds = list(regrouped_rounds(request, shares))
         if not rounds:
@@ -224,8 +216,7 @@ def _lay_out(
     turn; its rank; and whether its unit was distributed before.
     """
     n_units, world_size = len(plan.unit_offsets) - 1, unit_of_rank.shape[1]
-    # (n_cells,) the unit of each pair of turn and rank, turn × world_size + rank. For −1, a unit
-    # n_units is added, of one batch, len(plan), which is empty.
+    # (n_cells,) the unit of cell turn × world_size + rank; for −1, one more of an empty batch.
     units = np.where(unit_of_rank < 0, n_units, unit_of_rank).ravel()
     offsets, batches = gather_groups(np.append(plan.unit_offsets, len(plan) + 1), units)
     cell_of_batch = np.repeat(np.arange(len(units)), np.diff(offsets))

@@ -54,8 +54,7 @@ def tabulate_shares(
             plans_kept.append(plan)
         return BatchTable.of([plan], trained_in)
 
-    # Only a plan has the samples of a batch, whose trained tokens or rows are counted, and its own
-    # rows, from which the last batches are made again.
+    # Only a plan has samples, for their trained tokens or rows, and rows for the last batches.
     is_counted = trained_in is not None or shares.samples.rows is not None
     if plans_kept is not None or is_counted or remakes_last(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
@@ -157,9 +156,7 @@ def in_turns(
 
 
 def plan_and_distribute(shares: EpochShares, request: RowRequest) -> tuple[BatchPlan, Ints]:
-    """Return the plan of a whole epoch, share by share, and (n_turns, world_size) the unit of each
-    rank, −1 for none. Raises NoBatchError if no rank has any.
-    """
+    """Return all shares' plan, and (n_turns, world_size) units or −1. Raises NoBatchError."""
     trained_in = trained_to_balance(shares, request.settings)
     plans_of_shares = [list(p) for p in plan_shares(request.strategy, shares, request.settings)]
     tables = [[BatchTable.of(plans, trained_in)] for plans in plans_of_shares]
@@ -207,9 +204,7 @@ def _remake_last(
 
 
 def side_by_side(units: Sequence[int]) -> Ints:
-    """Return (n_turns, world_size) the unit of each rank, −1 for none, where units follow rank by
-    rank: 2 units of rank 0 and 1 of rank 1 give `[[0, 2], [1, −1]]`.
-    """
+    """Return (n_turns, world_size) units, −1 for none: [2, 1] units give `[[0, 2], [1, −1]]`."""
     has_unit = np.arange(max(units)) < np.array(units)[:, None]  # (world_size, n_turns)
     turns = np.full(has_unit.shape, -1)
     turns[has_unit] = np.arange(sum(units))  # rank by rank
@@ -217,10 +212,9 @@ def side_by_side(units: Sequence[int]) -> Ints:
 
 
 def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
-    """Return the plan with the rows of the last, incomplete turn in new batches, one per rank.
-    Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
-    repeated: 5 rows on 4 ranks make batches of 2, 1, 1 and 1. Source: lhotse's CutSampler, which
-    redistributes the examples of its last batches.
+    """Return the plan with the rows of the last, incomplete turn in new batches, one per rank,
+    whose sizes differ by at most 1: 5 rows on 4 ranks make 2, 1, 1 and 1. Of fewer rows than ranks,
+    the first are repeated. Source: lhotse's CutSampler, which redistributes its last batches.
     """
     n_units = len(plan.unit_offsets) - 1
     n_left = n_units % world_size
@@ -232,16 +226,14 @@ def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPl
     if len(rows) < world_size:
         rows = np.resize(rows, world_size)
     rows_each, n_larger = divmod(len(rows), world_size)
-    # The first `n_larger` batches have a row more.
     edges = offsets_from_sizes(rows_each + (np.arange(world_size) < n_larger))
     return _with_last(plan, rows, n_units - n_left, edges, multiple)
 
 
 def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -> BatchPlan:
-    """Return the plan with its last batch filled up to `size` rows, and with batches added until
-    they divide by `world_size`. The rows for both are the first rows of the epoch, from the start
-    again where these do not suffice. Source: accelerate's BatchSamplerShard with even_batches.
-    Raises InputError: more rows than fit into memory.
+    """Return the plan with its last batch filled up to `size` rows, and batches added until they
+    divide by `world_size`, of the epoch's first rows, repeatedly if needed. Source: accelerate's
+    BatchSamplerShard with even_batches. Raises InputError: more rows than fit into memory.
     """
     n_batches = len(plan)
     last_size = int(np.diff(plan.batch_offsets)[-1])
@@ -251,7 +243,6 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     if last_size == size and n_added == 0:
         return plan
     n_rows = len(plan.row_offsets) - 1
-    # Rows 0, 1, … for what the last batch lacks and for the batches added.
     first_rows = np.arange(size - last_size + n_added * size) % n_rows
     rows = np.concatenate([np.arange(n_rows - last_size, n_rows), first_rows])
     return _with_last(plan, rows, n_batches - 1, np.arange(0, len(rows) + 1, size), multiple)

@@ -111,7 +111,6 @@ def regroup(
     new_turns = units.reshape(-1, world_size)
     # The last step may have fewer turns than others.
     n_turns = int(np.flatnonzero((new_turns >= 0).any(axis=1))[-1]) + 1
-    # The entries in their new batches, each a unit.
     entries = pool[positions]
     lengths = plan.lengths[entries]
     regrouped = BatchPlan(
@@ -157,9 +156,7 @@ def _steps_of(plan: BatchPlan, turns: Ints, rules: StepRules, settings: Resolved
 def _regroup_steps(
     steps: Ints, batches: int, falling: Ints, today: _Today, rules: StepRules
 ) -> tuple[_Groups, Ints]:
-    """Regroup steps of one number of batches per rank. Returns the new batches of those that are
-    better then, of entries sorted by length; and these steps.
-    """
+    """Regroup steps of one number of batches per rank; return better batches, and their steps."""
     first, sizes = today.step_offsets[steps], np.diff(today.step_offsets)[steps]
     # A row for each step, filled up with its shortest sample.
     columns = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)

@@ -24,8 +24,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "chunks": "Consecutive chunks of the corpus; each rank batches its own.",
     "balanced": "Batches of similar cost in the same step.",
 }
-FROM_ONE_PLAN = ("batches", "balanced")
-"""Distributions of the batches of one plan; with the others, each rank has a plan of its own."""
+FROM_ONE_PLAN = ("batches", "balanced")  # with the others, each rank has a plan of its own
 
 REMAINDERS: Mapping[str, str] = {
     "repeat": "Missing batches are filled up from the start.",

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from batchstat.planning.samplers.base import Sampler
 
 _NO_SAMPLER = "none"  # the sampler that draws every sample once
-
 DEFAULT_CURRENT = "static"  # the current setup where none is named
 DEFAULT_BUDGET = 16_384  # total tokens per batch where neither a budget nor a batch size is given
-
 _MOST_PLANNED = 10_000  # ranks with plans of their own: a millisecond per rank and strategy
 
 SAMPLER_NAMES = names_in("batchstat.planning.samplers", "SAMPLERS")

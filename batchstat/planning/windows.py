@@ -22,9 +22,7 @@ TOGETHER = 1 << 17  # samples of small windows planned together, whose arrays st
 
 @dataclass(eq=False)
 class WindowGenerators:
-    """The random generator of each window of an epoch: the same as `window_rng` returns, in a
-    fraction of the time, since the states of 1,024 windows are computed together.
-    """
+    """The generators of an epoch's windows, as of `window_rng`; of 1,024 at a time, for speed."""
 
     seed: int  # the seed of the epoch's order
     epoch: int  # its number
@@ -57,10 +55,9 @@ class _Seeded(ISeedSequence):
 
 
 def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
-    """Return (n, 4) the state of each of n windows: what
-    `SeedSequence((seed, epoch, window)).generate_state(4, np.uint64)` returns, computed for all
-    windows together, by NumPy's algorithm; NumPy promises that its states never change. Every
-    number is below 2^32. Source: O'Neill, seed_seq_fe.
+    """Return (n, 4) the state of each of n windows: what `SeedSequence((seed, epoch,
+    window)).generate_state(4, np.uint64)` returns, for all windows together, by NumPy's algorithm,
+    which it promises to keep. Every number is below 2^32. Source: O'Neill, seed_seq_fe.
     """
     pool: Ints = np.zeros((4, len(windows)), dtype=np.uint32)
     # (4, n): the entropy, with a fourth word of 0.
@@ -139,9 +136,7 @@ def _windows(
 
 
 def _with_records(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
-    """Return the plan of a part of an epoch with record numbers in place of indices within the
-    part, and with the first token of each entry in its sample, where the part has split samples.
-    """
+    """Return the plan of a part of an epoch with record numbers, and first tokens where split."""
     part.samples.max(initial=0)  # read in sequence, to have in the cache what `take` reads
     samples, starts = part.samples.take(plan.samples), plan.starts
     if part.starts is not None:

@@ -187,8 +187,7 @@ def as_collated(
         batch.padding_source + (" and a decoder" if len(batch.widths) > 1 else "")
         for batch in batches
     ]
-    # Sums over several kinds would have no one meaning. A run may have computed several, such as
-    # those of two models: it is reported all the same.
+    # Sums over several kinds have no one meaning; a run, as of two models, is reported.
     for number, kind in enumerate(kinds):
         if kind != kinds[0] and not is_recorded:
             raise InputError(
@@ -225,7 +224,6 @@ def _as_arrays(batch: Any, name: str = "") -> Any:
 
 def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
     """Return the samples of batches, in their sequence, and the strategy that makes the batches."""
-    # For each row, the real tokens of each of its samples.
     for batch in read_batches:
         if not any(batch.real or ()):  # no batch of a plan is empty: a row stands for it
             batch.real = [[0], *(batch.real or ())[1:]]

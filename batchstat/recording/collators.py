@@ -62,8 +62,7 @@ def read_collator(collator: Any) -> Collating | None:
         labels: Labels = "random" if collator.mlm else "ids but padding"
         return Collating(multiple=multiple, labels=labels, pad_token_id=pad, is_left=is_left)
     if name in _PADDING:
-        # True, False, "longest", "max_length", "do_not_pad", or a PaddingStrategy of transformers,
-        # an enumeration whose value is one of these strings.
+        # True, False, a name, or a PaddingStrategy of transformers, whose value is such a name.
         padding = str(getattr(collator.padding, "value", collator.padding))
         return Collating(
             pads=padding in ("True", "longest", "max_length"),

@@ -27,8 +27,7 @@ from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recording import RUN_FILE, begin_of, files_of, read_facts
 from batchstat.storage.result_files import PREFLIGHT_FILE
 
-INJECT = Path(__file__).parent / "recorder" / "inject"
-"""Folder that comes first on the path of every Python that the command starts."""
+INJECT = Path(__file__).parent / "recorder" / "inject"  # first on the path of every Python
 # Flags by which launchers take a number of nodes.
 _NODES = ("--nnodes", "--nnode", "--num_machines", "--num-machines", "--num_nodes", "--num-nodes")
 
@@ -100,8 +99,7 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         _replace_earlier(folder, facts["command"])
         content = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
-        # Several nodes may share the folder: the first one writes the facts, for its user alone to
-        # read (0o600). Another one sees all of them, or none.
+        # Nodes may share the folder: the first writes the facts at once, for its user (0o600).
         if not (path / RUN_FILE).exists():
             written = path / f"{RUN_FILE}.{secrets.token_hex(4)}"
             file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -113,9 +111,7 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
 
 
 def _replace_earlier(folder: RunFolder, command: Sequence[str]) -> None:
-    """Delete the files of an earlier run, and no others. In a folder that the user named, only if
-    nothing was recorded, or the same command.
-    """
+    """Delete an earlier run; in a named folder, only one without a batch or of the same command."""
     path = folder.path
     facts = read_facts(path / RUN_FILE)
     # Another node of this run may have written the facts: then the ids are equal.

@@ -20,9 +20,8 @@ from batchstat.recording.prepared_rows import PreparedRows
 def batches_of_rows(
     rows: PreparedRows, collating: Collating, strategy: StrategySpec, settings: Settings
 ) -> GivenBatches:
-    """Return the batches that a strategy makes of the rows of a data set, as they are stored. The
-    strategy plans rows by their stored width, with their padding, as the trainer does. The batches
-    then hold the real samples of these rows.
+    """Return the batches that a strategy makes of the stored rows of a data set: it plans them by
+    their stored width, with padding, as the trainer does; the batches hold their real samples.
     """
     inputs = resolve_inputs(np.maximum(rows.widths, 1))  # a plan has no row without a token
     # The rows are stored: nothing is truncated any more.
@@ -72,8 +71,7 @@ def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[s
             'remove padding="max_length" where you tokenize',
         )
     if rows.padded_tokens:
-        # With padding=True, to the longest of the 1,000 rows that `map(batched=True)` of datasets
-        # gives the tokenizer at a time.
+        # padding=True pads to the longest of the 1,000 rows that `map(batched=True)` passes on.
         return (
             f"rows are padded before batching, with {rows.padded_tokens:,} tokens",
             "remove padding=True where you tokenize, which pads to the longest of a map's batch",

@@ -131,7 +131,6 @@ def _labels(
         kind = str(table.schema.field("labels").type)
         if kind.startswith(("list<", "large_list<")):
             return _flattened(table, "labels")
-    # Without such a column.
     return offsets, ids if collating.labels == "column or ids" else None
 
 

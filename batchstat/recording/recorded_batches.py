@@ -51,17 +51,14 @@ def batches_of(recording: Recording) -> RecordedBatches:
         epochs if epochs is not None and is_known else [list(rank.batches)]
         for rank, epochs in zip(ranks, known_epochs, strict=True)
     ]
-    # The batches of the first epoch on each rank; what else was recorded is not described.
     first_epochs = [_first_epoch(epochs) for epochs in epochs_of_ranks]
     _check_steps(name, recording, first_epochs)
-    # A backward may have several forwards, each with a width of its own: each counts as a batch of
-    # the step, unless all of them compute the same samples.
+    # Each forward of a backward counts as a batch of its step, unless all have the same samples.
     trainer = recording.ranks[0].trainer or {}
     kind = trainer.get("together", "")
     batches = list(chain.from_iterable(first_epochs))
     together = rows_together(batches, kind)
-    # Of each batch of a step: its forwards, its sample numbers, the number of the data set that
-    # counts these, and why it is in no step, or "".
+    # Of each batch: its forwards, its numbers, their data set, and why it is in no step, or "".
     parts: list[Sequence[ReadBatch]] = []
     numbers_of_parts: list[Sequence[int] | None] = []
     data_of_batches: list[int] = []
@@ -228,9 +225,7 @@ def _check_steps(name: str, recording: Recording, first_epochs: list[list[Record
 
 
 def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, int, int]:
-    """Line up the parts of batches that ranks compute at the same time: those of steps, then those
-    that are in no step. Returns their turns, the most turns of a step, and the number of steps.
-    """
+    """Line up batches computed at once: their turns, the most of a step, the number of steps."""
     # For each rank, the indices of the parts of each of its steps, and of those in none.
     steps_of_ranks: list[dict[int, list[int]]] = []
     others_of_ranks: list[list[int]] = []

@@ -166,9 +166,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 def _check_read(line: dict[str, Any]) -> None:
-    """Raise ValueError unless all lists of each part of a batch are of the same rows and samples,
-    none wider than the part, and the lists of the batch have a value for each part.
-    """
+    """Raise ValueError unless all lists of a batch are of the same rows, samples and parts."""
     for part in line["parts"]:
         real = part.get("n")
         rows = part.get("rows") if real is None else len(real)
@@ -261,8 +259,7 @@ def steps_of(lines: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
         ):
             groups.append([])
         elif line["k"] == "step":
-            # Stepped, too, is what was cleared before no other batch, as of each sample to clip, or
-            # before the same samples again, as SAM does.
+            # Stepped, too, is what was cleared before no batch (clipping), or the same again (SAM).
             first = len(groups) - 1 if groups[-1] else 0
             while first and _is_again(groups[first - 1], groups[first]):
                 first -= 1

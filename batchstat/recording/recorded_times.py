@@ -27,8 +27,7 @@ from batchstat.words import counted
 _BATCHES_PER_POINT = 5  # batches of a point at least, so that a stalled one is not its median
 # The fit of a batch's time has 3 coefficients, and needs a point more; above 24 it gains nothing.
 _LEAST_POINTS, _MOST_POINTS = 4, 24
-# Tokens of the largest point / tokens of the smallest. Below it the time of a token and the fixed
-# time of a batch cannot be told apart.
+# Tokens of the largest / the smallest point: less cannot tell a token's time from a batch's.
 _LEAST_SPREAD = 1.5
 # Time of a batch of a new shape / time of one whose shape came before: below it, they are alike.
 _LEAST_SLOWDOWN = 1.1
@@ -176,8 +175,7 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
             f"{name} has times of {counted(len(batches), 'batch', 'batches')} after its first step",
             f"record at least {_LEAST_POINTS * _BATCHES_PER_POINT}",
         )
-    # A point has the size of the largest batch of its group. As the others differ in size, their
-    # seconds are compared as a share of what their size should take by a fit of all.
+    # A point has the size of its largest batch: seconds are compared as shares of a fit of all.
     fitted = _fitted_seconds(batches, batches)
     ratios = _seconds(batches) / fitted
     groups = np.array_split(np.arange(len(batches)), n_points)

@@ -45,8 +45,7 @@ class RecordedBatch:
     before: int = 0  # its tokens before padding was cut; 0 if none was
     today: int = 0  # tokens of the batch in whose place it came; 0 if its step was not regrouped
     is_of_one: bool = False  # whether all its forwards compute one batch of a loader
-    # When its first forward began and its backward ended, in seconds since the process began to
-    # write; None if it was not computed.
+    # Seconds since the process began to write: of its first forward, and of its backward's end.
     began: float | None = None
     ended: float | None = None
     # Whether the model divides the loss by the number of trained tokens of the step.
@@ -239,9 +238,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
 
 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
-    """Yield the batches that a process computed, then those that a dry run only read, in steps as
-    large as the largest computed one, or of one batch.
-    """
+    """Yield the computed batches, then those only read, in steps of the largest computed size."""
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
     steps = [*steps_of(lines)]

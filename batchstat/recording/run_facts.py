@@ -82,8 +82,7 @@ def run_facts(
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     computed = [batch for batch in batches if batch.began is not None]
-    # A dry run of a Trainer has ends of steps too, but may compute nothing between them. The
-    # batches that a rank computed come first.
+    # A dry run may end steps without computing; the batches that a rank computed come first.
     computing = [rank for rank in recording.ranks if rank.batches[0].began is not None]
     # From the end of a step to the end of the next: nothing tells when the first step began.
     times = [after - before for rank in computing for before, after in pairwise(rank.step_ends)]

@@ -27,14 +27,12 @@ def given_batches(
     pad_to_multiple_of: int = 1,
 ) -> GivenBatches:
     """Return batches of sample numbers as a strategy. Raises OptionError: neither batches nor those
-    of each rank, or both; InputError: no batch, an empty one, something else than numbers, a sample
-    that the corpus does not have, or batches that do not end.
+    of each rank, or both; InputError: none, an empty one, what is no number of a sample, no end.
     """
     if (batches is None) == (per_rank is None):
         raise OptionError(name, "pass batches, or per_rank with those of each rank")
     most_samples = _MOST_PASSES * max(len(samples), 1)
     ranks = [batches] if per_rank is None else per_rank
-    # The batches of each rank, or all of them as if of one.
     listed = [_listed(name, each, batch_size, limit, most_samples) for each in ranks]
     all_batches = list(chain.from_iterable(listed))
     if not all_batches:

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from batchstat.profiling.profile import Profile
 
 
-_MOST_NAMED = 8
-"""Files of a corpus that a line names at most; else the profile in the results folder is read."""
-
-COMPLETE = f"  # put back what {LEFT_OUT} leaves out"
-"""A comment that ends a line to paste that is shown without its secrets."""
+_MOST_NAMED = 8  # files that a line names; of more, the profile in the results folder is read
+COMPLETE = f"  # put back what {LEFT_OUT} leaves out"  # ends a line shown without its secrets
 
 
 def line_to_paste(words: Iterable[str]) -> str:

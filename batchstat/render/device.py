@@ -9,9 +9,7 @@ from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.results import StrategyResult
 
 EXTRAPOLATED = "~"  # the sign of a number that is extrapolated
-
-TOO_LARGE = "✗"
-"""The sign of a peak that does not fit, and of its row where nothing else is said of that first."""
+TOO_LARGE = "✗"  # the sign of a peak that does not fit, and of its row if that has no other
 
 _GIB = 2**30
 _UNITS = (
@@ -71,7 +69,6 @@ def device_columns(
         "peak" + memory_margin: lambda row: peak_of(row.on_device, row.counts.peak_bytes),
         "cost" + time_margin: lambda row: cost_of(row.on_device),
     }
-    # The cell of a number that is not known is empty.
     return {heading: cell for heading, cell in columns.items() if any(map(cell, rows))}
 
 
@@ -92,7 +89,6 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
     epoch = OnDevice(**{key: strategy[key] for key in ("seconds", "cost", "is_extrapolated")})
     time_margin = margin(calibration["time_residual"])
     memory_margin = margin(calibration["memory_residual"])
-    # Each number, and what is written behind it. A number that is not known is empty.
     numbers = (
         (time_of(epoch), time_margin),
         (peak_of(epoch, strategy["peak_bytes"]), f"{memory_margin} at the peak"),

@@ -144,9 +144,8 @@ class Entry:
 
 
 def explain_all(words: Sequence[str]) -> list[Entry]:
-    """Return all that several names mean. A name may have several words, such as `packing
-    efficiency`: at each place, the longest run of words that is a name is taken. Raises
-    OptionError: nothing has one of the names.
+    """Return all that several names mean, also of several words, as `packing efficiency`: the
+    longest run of words that is a name is taken. Raises OptionError: nothing has one of the names.
     """
     meanings: list[Entry] = []
     start = 0

@@ -83,8 +83,7 @@ def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
 def _remedy(device: Device, max_length: int) -> str:
     """Return what to do about rows that do not fit in memory."""
     fitting_tokens = device.tokens_that_fit(max_length)
-    # What fits is not known, since no batch of the calibration ran out of memory: with
-    # --tokens-per-batch it does not search the largest batch that fits.
+    # What fits is not known: with --tokens-per-batch, the largest batch is not searched.
     if fitting_tokens is None:
         return "lower --tokens-per-batch, or run batchstat calibrate without it to know what fits"
     if (excess := fixed_excess(device.calibration)) is not None:

@@ -23,8 +23,7 @@ from batchstat.simulation.meters.rank_idle import meetings_per_step, sum_in_grou
 if TYPE_CHECKING:
     from batchstat.recording.collated import LoaderFacts
 
-_NOTICED, _SORTED = 0.1, 0.5
-"""Length homogeneity above which batches are not quite random, or of similar lengths."""
+_NOTICED, _SORTED = 0.1, 0.5  # length homogeneity of not quite random, and of sorted batches
 
 
 class Timeline(NamedTuple):
@@ -70,8 +69,7 @@ class StrategyResult:
     seeds: SeedSpread | None = None  # results under several seeds; None if only one was tried
     interval: Interval | None = None  # of the padding ratio; None for the whole corpus
     trained: TrainedCounts | None = None  # trained tokens and their weights, if known
-    # (n_meetings, world_size) total tokens of each rank before each meeting of the ranks, in steps
-    # or micro-batches (`wait`); None for one rank.
+    # (n_meetings, world_size) total tokens of ranks before they meet (`wait`); None for one rank.
     meetings: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
     # The first batches of its plan; None outside of a comparison.
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)

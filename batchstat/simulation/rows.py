@@ -143,7 +143,6 @@ def over_seeds(
         for row, counts in zip(rows, counts_by_row, strict=True):
             settings = row.request.settings
             other_seed = replace(settings, seed=settings.seed + offset)
-            # Only padding and batches are shown of other seeds: no sample is followed.
             counts.append(epochs.counts(replace(row.request, settings=other_seed)))
     spreads = (
         SeedSpread.of([c.padding_ratio for c in counts], [c.batches for c in counts])

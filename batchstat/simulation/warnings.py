@@ -34,7 +34,6 @@ _REMEDIES = {
 def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
     """Yield warnings about rows whose trained tokens weigh differently, or that lack them."""
     remedy = _REMEDIES.get(basis.loss or "")
-    # No loss is named, or it is one under which all tokens of a step weigh the same.
     if remedy is None:
         return
     unequal_rows = []
@@ -183,8 +182,7 @@ def _single_sample_warnings(
     derives_batch_size = any(
         row.request.strategy.batch_capacity and not row.request.strategy.is_given for row in rows
     )
-    # No warning if the user chose the size, or a batch of one has another reason than the budget:
-    # no strategy derives its size, there is only one sample, or two rows fit.
+    # None if the user chose the size, or the budget is not why: one sample, or two rows fit.
     if (
         not derives_batch_size
         or basis.batch_size > 1

@@ -82,7 +82,6 @@ def compare(
     if today.strategies is not None:
         # Batches of an encoder and a decoder are compared with no strategy: it would pad one side.
         strategies = today.strategies
-    # The recorded batches, if `current` is the folder of a recording.
     observed = None if today.trainer is None else today.trainer.observed
     inputs = resolve_inputs(today.lengths, labels, today.settings.keep_labels)
     device = as_device(calibration, cost_per_hour, model=shape, settings=today.settings)

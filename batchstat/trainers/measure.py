@@ -94,7 +94,6 @@ def measure(
     device = as_device(calibration, cost_per_hour, shape, wanted)
     reading_facts, most_batches = None, None
     if steps is not None:
-        # The most to take from an iterable: one for all ranks, or one for each rank.
         ranks_per_iterable = 1 if per_rank is not None else wanted.world_size
         most_batches = steps * wanted.gradient_accumulation_steps * ranks_per_iterable
     if lengths is None:  # collated batches bring their own lengths

@@ -112,11 +112,9 @@ def _records(block: "Block") -> Iterator[Record]:
     elif isinstance(content, Words):
         words, offsets = content.words.to_pylist(), content.offsets.tolist()
         records = [{"words": words[first:stop]} for first, stop in pairwise(offsets)]
-    # One text per sample.
     elif content.second is None:
         records = [{"text": text} for text in content.first.to_pylist()]
     else:
-        # Two texts per sample: a prompt and its completion, or a pair.
         pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
         if isinstance(content, Completions):
             records = [{"prompt": prompt, "completion": completion} for prompt, completion in pairs]

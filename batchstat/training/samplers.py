@@ -176,8 +176,7 @@ class RankSampler:
                 "pass a list or a sampler",
             )
         check_rank(rank, world_size)
-        # A sampler that shards, too, would leave out samples on every rank: torch's and batchstat's
-        # own say over how many ranks they do.
+        # A sampler that shards would leave out samples: torch's and batchstat's say if they do.
         names = ("num_replicas", "world_size")
         if world_size > 1 and any(getattr(sampler, name, 1) != 1 for name in names):
             raise OptionError(

@@ -52,8 +52,7 @@ class Bases:
         """Return what a check is compared with: the check in a file of an earlier one, or itself at
         a revision, by the configuration of that time; without an answer there, as on the branch
         that adds the check, `Base.why` says why. None without a base. Raises InputError: no such
-        file or revision, a file that cannot be read, or a revision that git cannot check out: a
-        check must not pass because of that.
+        file or revision, or one that cannot be read or checked out: a check must not pass by that.
         """
         name = inputs.get("base")
         if name is None:
@@ -74,9 +73,7 @@ class Bases:
 
 
 def _bases_at(revision: Revision, checks: Sequence[Inputs]) -> Mapping[str, Base]:
-    """Return each check at a revision, by its name: from the cache, or counted. Raises InputError:
-    the revision cannot be checked out, or the process that counts was killed.
-    """
+    """Return each check at a revision, by name, from the cache or counted. Raises InputError."""
     files = {each.name: _stored_file(revision, each) for each in checks}
     bases: dict[str, Base] = {}
     for name, file in files.items():

@@ -48,9 +48,7 @@ def as_destinations(written: Sequence[str]) -> Destinations:
 
 
 def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:
-    """Write each format to its file or to standard output; with the format `github`, also the
-    summary of the job on GitHub Actions. Raises InputError.
-    """
+    """Write each format where it belongs; `github` adds the job's summary. Raises InputError."""
     plain = destinations.get("text") is not None  # a file with the screen has no colours
     if "github" in destinations:
         _add_summary(checks)
@@ -84,7 +82,6 @@ def _formatted(name: str, checks: Sequence[Check], created: str, *, plain: bool)
             from batchstat.render.html.check_page import check_page
 
             return check_page(checks, check_document(checks, worst(checks), created))
-    # `text` and `github` are both a screen; `github` has commands for its runner below it.
     screen = render(check_screen(checks), console(plain=plain))
     return screen if name == "text" else check_annotations(checks, screen)
 

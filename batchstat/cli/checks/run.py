@@ -33,11 +33,10 @@ _NO_CURRENT_SETUP = (
 
 
 def chosen_checks(options: Options) -> list[Inputs]:
-    """Return the settings of each check to run. `--check` names checks of the configuration.
-    Without it, a corpus on the command line is one check; without either, all checks of the
-    configuration run. Every setting is read here, so that a wrong one is reported before any corpus
-    is counted. Raises OptionError: an unknown check, or invalid settings of one; InputError: the
-    configuration or a calibration cannot be read.
+    """Return the settings of each check to run: those that `--check` names; else one for the corpus
+    on the command line; else all checks of the configuration. Every setting is read here, so that a
+    wrong one is reported before any corpus is counted. Raises OptionError: an unknown check, or
+    invalid settings; InputError: the configuration or a calibration cannot be read.
     """
     configuration = read_configuration(options)
     names = options.read(Checks).check
@@ -91,9 +90,7 @@ def run_check(inputs: Inputs, base_of: Callable[[Inputs], Base | None]) -> Check
 
 
 def profile_of_check(inputs: Inputs) -> Profile:
-    """Return the profile of a check's recording, if its current setup is one; else of its corpus;
-    else, without a corpus, the profile in the results folder.
-    """
+    """Return the profile of a check's recording, else of its corpus, else of the results folder."""
     run = None if inputs.observed is None else inputs.observed.run
     if inputs.observed is not None and run is not None:
         run_age = age(run.created, datetime.now(UTC))

@@ -155,9 +155,7 @@ def _estimate(setup: Setup, measured: Measured) -> "Calibration":
 
 @contextmanager
 def _shown_progress() -> "Iterator[OnProgress]":
-    """Yield a function that shows the progress on standard error: on a terminal as a bar, which
-    ends with the context; elsewhere, such as in a log, as one line for each stage.
-    """
+    """Yield a function that shows progress on standard error: a bar on a terminal, else lines."""
     if not sys.stderr.isatty():
         last_stage = ""
 

@@ -82,7 +82,6 @@ def command(options: Options) -> None:
     inputs_of_checks = chosen_checks(options)  # the settings of each check
     # Missing limits and wrong files are reported here, before anything is counted.
     for inputs in inputs_of_checks:
-        # How the message begins: "there are no limits to check".
         subject = f"check {inputs.name!r} has" if len(inputs_of_checks) > 1 else "there are"
         require_limits(inputs.limits_in_force, inputs.get("base") is not None, subject)
     for path in destinations.values():
@@ -96,7 +95,6 @@ def command(options: Options) -> None:
         warn(*check.warnings, prefix=prefix)
         if check.error is not None:
             say(f"error: {prefix}{check.error}")
-    # The worst status is "error", where a check has no answer; then "fail", for a limit exceeded.
     status = worst(checks)
     if status == "error":
         raise Exit(InputError.exit_code)

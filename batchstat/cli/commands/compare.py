@@ -179,7 +179,6 @@ def _page(
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
-    # Each command of the page names these options again, the corpus and the folders.
     option_keys = ["calibration", "model"]
     if inputs.setup is not None:  # read again, since it decides which samples are batched
         option_keys += ["current", "framework"]
@@ -214,7 +213,6 @@ def _rows_to_compare(
         return requested or None
     trainer_changes = () if training.trainer is None else training.trainer.changes
     rows = requested or default_strategies(inputs.settings, inputs.current, trainer=trainer_changes)
-    # With `--all`, every strategy that has no row yet is added. The current setup has one.
     names = {strategy.name for strategy in rows}
     if inputs.current is not None:
         names.add(inputs.current.name)

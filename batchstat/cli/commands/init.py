@@ -100,7 +100,6 @@ def command(options: Options) -> None:
             "tokenizer's maximum",
             "pass the length that you train with, --max-length",
         )
-    # The limits are for the current setup alone, without the candidates simulated beside it.
     simulation = Simulation(basis=current.request.settings, row=current, warnings=())
     limits = propose_limits(
         report_document(samples, simulation),
@@ -109,7 +108,6 @@ def command(options: Options) -> None:
     )
     decided = _decided_values(inputs, samples, current)
     _write_configuration(path, old_text, inputs, limits, decided)
-    # The tokenizer and the current setup may be paths as well.
     paths = [*inputs.corpus, *filter(None, map(inputs.get, ("tokenizer", "current")))]
     if absolute_paths := [str(each) for each in paths if Path(each).is_absolute()]:
         absolute = f"absolute paths, which other machines may not have: {', '.join(absolute_paths)}"
@@ -142,9 +140,7 @@ def _recording_command(inputs: "Inputs") -> str:
 
 
 def _decided_values(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
-    """Return the settings that batchstat decided by the data: the batch size, and the max-length,
-    where the tokenizer's maximum truncates samples.
-    """
+    """Return what batchstat decided by the data: batch size, and max-length where it truncates."""
     # Written beside the limits, so that the settings stay the same when the data change.
     decided: dict[str, int] = {}
     if inputs.observed is not None:  # a recording brings its own
@@ -166,7 +162,6 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
 
     counts, label = changes.current.counts, changes.current.label
     remark = ""
-    # Nothing is named, so the limits are of the default strategy.
     if inputs.setup is None and inputs.current is None:
         remark = (
             ", as nothing names what you train with: add --current, a strategy, a trainer's name "
@@ -175,7 +170,6 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
     say(f"the limits are of {label}, {percent(counts.padding_ratio)} padding{remark}")
     if changes.star is not None:  # the change that is recommended
         star = changes.star
-        # The line to paste, such as an argument; a strategy without one has its label.
         say(
             f"{star.line or star.row.label} would be {star.speed_up:.2f}x faster: see batchstat "
             "compare"

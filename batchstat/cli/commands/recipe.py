@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from batchstat.profiling.profile import Profile
     from batchstat.render.recipes.writing import Origin
 
-_WITHOUT_COMPARISON = "token-budget"
-"""The strategy of a recipe where there is neither a comparison nor a name."""
+_WITHOUT_COMPARISON = "token-budget"  # the strategy of a recipe with neither comparison nor name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +103,6 @@ def _choose_strategy(
         )
         return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
     strategy, compared_settings, origin, argument = recommended
-    # The settings that the command line sets to other values than the comparison had.
     changed = {
         name: value
         for name, value in vars(settings).items()

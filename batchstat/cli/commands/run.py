@@ -139,9 +139,7 @@ def command(options: Options) -> None:
 
 
 def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None:
-    """Print the report on a command to standard error, as standard output is the command's own.
-    Write it as JSON beside the recording, and with `as_json` also to standard output.
-    """
+    """Print the report to standard error, as standard output is the command's own; also as JSON."""
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of

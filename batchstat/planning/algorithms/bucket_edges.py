@@ -47,7 +47,6 @@ def each_optimal_edges(
     for _ in range(min(buckets, len(lengths))):
         least_costs, begins = _add_bucket(least_costs, samples_before, costs, least)
         last_begins.append(begins)
-        # From the last bucket to the first: each ends where the one above it begins.
         falling_edges, end = [], len(lengths)
         for begins in reversed(last_begins):
             if end == 0:  # all lengths are in fewer buckets
@@ -174,8 +173,7 @@ def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     samples_upto = np.cumsum(counts)
     n = int(samples_upto[-1])
-    # The last sample of each bucket, counted from 1, shortest first: 10 samples and 4 buckets give
-    # 3, 5, 8, 10. −(−a // b) is a / b rounded up.
+    # The last sample of each bucket, from 1, rounded up: 10 in 4 buckets give 3, 5, 8, 10.
     last_samples = -(-n * np.arange(1, buckets + 1) // buckets)
     # The edge is the length of that sample; the same length for two buckets leaves one edge.
     return np.unique(values[np.searchsorted(samples_upto, last_samples)])
@@ -217,8 +215,7 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints
     share = end / buckets
     edges, tokens_behind = [], 0
     while tokens_behind + share < end:
-        # The sample that exceeds the share has the length values[i]. It is the n-th of that length,
-        # counted from 1, and the walk goes on after it.
+        # The sample that exceeds the share is the n-th of length values[i]; the walk goes on there.
         i = int(np.searchsorted(length_begins, tokens_behind + share, side="right")) - 1
         n = int((tokens_behind + share - length_begins[i]) // values[i]) + 1
         tokens_behind = int(length_begins[i]) + n * int(values[i])
@@ -243,7 +240,6 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints
     """
 )
 def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
-    # Each length is an edge if there are enough buckets.
     if len(values) <= buckets:
         return values
     if buckets == 1:  # it ends at the longest length
@@ -255,8 +251,7 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
         values, samples_before = values[tried], np.append(0, samples_before[tried + 1])
     costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
     last = len(values) - 1
-    # The thresholds at which each climb begins, drawn without replacement: of each row of random
-    # numbers, the positions of the smallest.
+    # Where each climb begins, without replacement: the positions of each row's smallest numbers.
     random_numbers = np.random.default_rng(0).random((_TRIALS, last))
     thresholds = np.sort(np.argsort(random_numbers, axis=1)[:, : buckets - 1], axis=1)
     column = np.ones((_TRIALS, 1), dtype=np.int64)
@@ -265,16 +260,13 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 
 
 def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:
-    """Move the thresholds of all climbs side by side, one of each climb in a step. Returns
-    (buckets + 1,) the row of `ends` whose buckets differed least in cost, in any step.
-    """
+    """Climb side by side; return (buckets + 1,) the row of `ends` whose buckets differed least."""
     climbs = np.arange(len(ends))
     best: Ints = ends[0].copy()
     best_gap = np.inf
     pair_before, move_before = np.zeros_like(climbs), np.zeros_like(climbs)
     for _ in range(_STEPS_A_LENGTH * len(costs)):
-        # (climbs, buckets) samples × cost of the edge, and (climbs, buckets − 1) by how much each
-        # bucket costs more than the one below it.
+        # (climbs, buckets) samples × cost of the edge, and (climbs, buckets − 1) their differences.
         behind = samples_before[ends + 1]
         bucket_costs = costs[ends[:, 1:]] * (behind[:, 1:] - behind[:, :-1])
         gaps = bucket_costs[:, 1:] - bucket_costs[:, :-1]
@@ -291,7 +283,6 @@ def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:
         # The same threshold just came from there: it would loop.
         goes_back = (pair == pair_before) & (move == -move_before)
         goes_on = (move != 0) & empties_no_bucket & ~goes_back
-        # Climbs that have ended are no longer followed.
         if not goes_on.all():
             if not goes_on.any():
                 break

@@ -21,8 +21,7 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     shortness = _shortness(lengths)
     if window is None or n <= window:
         return np.argsort(shortness, kind="stable")
-    # Full windows are the rows of a matrix, sorted in one call; positions in a window become
-    # positions in `lengths` by adding where it begins. The short last window follows.
+    # Full windows are the rows of a matrix, sorted in one call; the short last one follows.
     n_whole = n - n % window
     order = np.argsort(shortness[:n_whole].reshape(-1, window), axis=1, kind="stable")
     order += np.arange(0, n_whole, window)[:, None]
@@ -42,7 +41,6 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
     # Full windows are the rows of a matrix; the short last window is sorted by itself.
     shortness[:n_whole].reshape(-1, window).sort(axis=1, kind="stable")
     shortness[n_whole:].sort(kind="stable")
-    # longest − (longest − length) is the length again.
     falling: Ints = lengths.max(initial=0) - shortness
     return falling
 
@@ -142,7 +140,6 @@ def plan_single_samples(
     if sequence is None:
         samples = order[: int(batch_offsets[-1])]
     else:
-        # The batches in `sequence`, and the position of each of their samples in `order`.
         batch_offsets, positions = gather_groups(batch_offsets, sequence)
         samples = order.take(positions)
         widths = None if widths is None else widths[sequence]

@@ -97,8 +97,7 @@ class RowRuns:
 
         def batch_sums(numbers: Ints) -> Ints:
             sums_before_run = offsets_from_sizes(self.counts * numbers)
-            # Before each offset, all rows of the runs before, and those of its own run before it.
-            # Cumulative sums may wrap around; their differences are still right.
+            # Rows of the runs before each offset, and of its own; differences survive a wrap.
             return np.diff(sums_before_run[runs] + (offsets - self._offsets[runs]) * numbers[runs])
 
         table = BatchTable.of_whole_samples(

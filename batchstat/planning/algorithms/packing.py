@@ -80,8 +80,7 @@ def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     `max_per_row` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give [6, 2] and [4, 3]. Of
     equally full rows, the one that became so first is used; a new row if none has room. Best fit
     decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
-    longest-pack-first, but exact. The number of steps depends on the distinct lengths and the
-    distinct room in rows, not on the samples.
+    longest-pack-first, but exact: in steps of distinct lengths and distinct room, not of samples.
     """
     values, counts = distinct(lengths)
     return best_fit_of_counts(values[::-1], counts[::-1], capacity, max_per_row)[0]
@@ -181,8 +180,7 @@ def _best_fit(
         (queue.appendleft if at_front else queue.append)(group)
 
     for index, (size, count) in enumerate(zip(sizes, counts, strict=True)):
-        # `count` samples of this size are not placed yet. Each pass places some, in rows with the
-        # same room and number of samples: in `rows` rows from `first` on.
+        # Each pass places some of the `count` samples, in `rows` equal rows from `first` on.
         while count:
             smallest = bisect_left(rooms, size)
             if smallest < len(rooms):

@@ -52,10 +52,8 @@ class Asym(Strategy):
         steps = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
         # Without what `drop_last` drops of the last step.
         lengths = window.lengths[: steps[-1]]
-        # Group i has lengths above threshold i − 1, up to threshold i.
         group = np.searchsorted(thresholds, lengths)
         step = np.arange(len(lengths)) // self.batch_size
-        # By step, then by group; within a group as they come.
         order = np.lexsort((group, step))
         # One number for each pair of step and group: a new number begins a batch.
         step_and_group = step[order] * (len(thresholds) + 1) + group[order]

@@ -143,7 +143,6 @@ class Axolotl(PackedRows, PacksDocuments):
         # MultipackBatchSampler.__len__ packs once before it counts: the first seed is not used.
         _, *seeds = torch_seeds(1 + n_counts, window.torch_seed - window.epoch)
         counted_orders = [torch_permutation(n, seed) for seed in seeds]
-        # The second argument, where samples begin, is not used here.
         packed = (self.pack_rows(window.lengths[order], order) for order in counted_orders)
         max_batches = min(each.packing.n_rows for each in packed)
         if self.real_batches:

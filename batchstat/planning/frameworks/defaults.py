@@ -51,8 +51,7 @@ class TfData(Boundaries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Neither edges nor a number of buckets are given: those of tensor2tensor, from 8, each a
-        # tenth above the last and at least 1 above, and `max_length` as the last one.
+        # tensor2tensor's edges: from 8, each a tenth, at least 1, above the last, to `max_length`.
         if not self.boundaries and self.buckets is None:
             edges, edge = [], 8
             while edge < self.max_length:

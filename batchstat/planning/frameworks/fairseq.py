@@ -55,9 +55,8 @@ class Fairseq(Strategy):
     def _batch_offsets(self, padded: Ints) -> list[int]:
         """Return the offsets of batches of rising lengths, as fairseq's batch_by_size cuts them."""
         # The open batch grows sample by sample. Its settled part has an allowed size (below the
-        # multiple, or a multiple); the samples after that wait until the size is allowed again.
-        # Once a sample would exceed the budget, the settled part is a batch, and the waiting
-        # samples begin the next one.
+        # multiple, or a multiple); later samples wait until the size is allowed again. Where one
+        # would exceed the budget, the settled part is a batch; the waiting ones begin the next.
         max_samples, multiple = self.max_samples or MAX_INT, self.required_batch_size_multiple
         offsets = [0]
         settled_end = 0
@@ -71,6 +70,5 @@ class Fairseq(Strategy):
                 settled_end = i + 1
             elif size < multiple or size % multiple == 0:
                 settled_end = i + 1
-        # At the end, the settled part is a batch, and so are the samples that wait. Where there are
-        # none, offsets are equal, and count once.
+        # At the end both parts are batches; where no sample waits, equal offsets count once.
         return list(dict.fromkeys([*offsets, settled_end, len(padded)]))

@@ -63,25 +63,20 @@ class Grain(PackedRows):
             first = end
             open_row, held_before = self._fill_rows(lengths[first:])
             end += len(open_row)
-            # Open rows that got a sample, in the sequence in which they are emitted; the others
-            # have the highest numbers, and are not emitted.
+            # Open rows that got a sample, as they are emitted; others have the highest numbers.
             emitted = np.arange(open_row.max() + 1)
             # grain seeds each shuffle with its seed + the number of rows before.
             if self.shuffle_bins:
                 emitted = np.random.default_rng(self.packing_seed + n_emitted).permuted(emitted)
-            # argsort says where in that sequence each row comes.
             row[first:end] = n_emitted + np.argsort(emitted)[open_row]
             before[first:end] = held_before
             n_emitted += len(emitted)
         ones = np.ones(len(lengths), dtype=np.int64)
-        # Each sample is a run of its own: one length in one row.
         packing = Packing(row=row, rows=ones, per_row=ones, before=before, tokens=lengths)
         return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
 
     def _fill_rows(self, lengths: Ints) -> tuple[Ints, Ints]:
-        """Fill the open rows with samples in sequence, until one fits into no row. Returns the row
-        of each before that one, and how many samples that had before.
-        """
+        """Fill open rows until a sample fits into none; return rows, and samples held before."""
         n_rows = self.num_packing_bins or self.batch_size
         max_per_row = self.max_sequences_per_bin or MAX_INT
         # Try a few samples first: no one knows how many the rows hold, and the epoch may be long.
@@ -107,9 +102,7 @@ class Grain(PackedRows):
 
 
 def _fill_best(lengths: Ints, capacity: int, max_per_row: int, rows: int) -> tuple[Ints, Ints]:
-    """Put `lengths` into the fullest of `rows` rows with room, of equals the first, until one fits
-    into none. Returns the row of each, and how many lengths that had before.
-    """
+    """Fill the fullest rows until a length fits into none; return rows, and lengths held before."""
     room = [(capacity, row) for row in range(rows)]
     n_held = [0] * rows
     placements: list[tuple[int, int]] = []

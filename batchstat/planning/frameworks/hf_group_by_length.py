@@ -11,8 +11,7 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 _MOST_GROUPED, _LEAST_GROUPS = 50, 4
-"""transformers' mega_batch_mult: at most 50 batches' worth of samples in a group, and fewer where
-the epoch would have less than 4 groups."""
+"""transformers' mega_batch_mult: at most 50 batches per group, fewer where that makes under 4."""
 
 
 @described(
@@ -55,7 +54,6 @@ class HfGroupByLength(Strategy):
         steps_per_group = self.group or min(n // (step_size * _LEAST_GROUPS), _MOST_GROUPED)
         # In samples; a group is at least a step, and at most the epoch.
         group_size = min(max(steps_per_group, 1) * step_size, max(n, 1))
-        # By group, and longest first within it.
         order = np.lexsort((-window.lengths, np.arange(n) // group_size))
         # The first of a group is its longest: the longest of all is one of these.
         firsts = np.arange(0, n, group_size)

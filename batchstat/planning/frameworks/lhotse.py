@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import ClassVar
 
 import numpy as np
@@ -90,7 +91,9 @@ class _Buffer:
         self.lengths = lengths  # (n,) padded tokens of all samples of the epoch
         self.bucket_of = bucket_of  # (n,) bucket of each
         self.keeps_short = settings.keeps_short(window)  # whether short batches at the end are kept
-        self.random_numbers = _random_numbers(window.rng)  # random numbers in [0, 1)
+        # Random numbers in [0, 1), many at a time: a call of NumPy takes much longer than a number.
+        drawn = (window.rng.random(4096).tolist() for _ in count())
+        self.random_numbers = chain.from_iterable(drawn)
         self.max_samples = settings.max_samples or MAX_INT  # the most samples in a batch
         # Random samples are taken from the end of a list, the oldest from the front of a queue.
         container = list if settings.shuffle else deque
@@ -127,9 +130,7 @@ class _Buffer:
         return exceeds_budget or samples >= self.max_samples
 
     def _next_bucket(self) -> int | None:
-        """Return the bucket nearest to a random one that can fill a batch, of two the lower; at the
-        end, where short batches are kept, the nearest with samples; None without any.
-        """
+        """Return the bucket nearest to a random one that fills a batch, at the end one with any."""
         random_bucket = int(next(self.random_numbers) * len(self.waiting))
         outward = sorted(range(len(self.waiting)), key=lambda k: (abs(k - random_bucket), k))
         for k in outward:
@@ -168,9 +169,3 @@ class _Buffer:
             # To the end, where removing an item moves no other.
             waiting[drawn], waiting[-1] = waiting[-1], waiting[drawn]
             yield waiting.pop()
-
-
-def _random_numbers(rng: np.random.Generator) -> Iterator[float]:
-    while True:
-        # Many at a time: a call of NumPy takes much longer than a number.
-        yield from rng.random(4096).tolist()

@@ -91,9 +91,7 @@ class LlamaFactory(ShuffledRows):
         return self.packing != NOT_PACKED
 
     def batch_widths(self, widest: Ints) -> Ints:
-        """Return `max_length` for each batch, in multiples of 8; the widest row where padding is
-        left out (`unpadded`), or rows have none (`wrapped`).
-        """
+        """Return `max_length`, in multiples of 8; if `unpadded` or `wrapped`, the widest row."""
         full_rows = np.full(len(widest), round_up(self.max_length, _PAD_TO))
         return widest if self.packing in ("unpadded", "wrapped") else full_rows
 
@@ -105,7 +103,6 @@ class LlamaFactory(ShuffledRows):
 
     def _cut_blocks(self, lengths: Ints) -> PackedSamples:
         begins = np.cumsum(lengths, dtype=np.int64) - lengths
-        # Tokens of all whole rows.
         n_tokens = int(lengths.sum()) // self.max_length * self.max_length
         # Samples that begin in the whole rows; the last of them is cut where these rows end.
         kept_lengths = np.minimum(lengths, n_tokens - begins)[begins < n_tokens]

@@ -14,8 +14,7 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packed import check_longest
 
-_MOST_WAITING = 10_000
-"""Rows that may be left over: each sample looks through them, so that more would take hours."""
+_MOST_WAITING = 10_000  # rows left over, which each sample looks through: more would take hours
 
 _Row = tuple[int, list[int]]  # the tokens of a row, and its samples
 
@@ -92,7 +91,6 @@ class LlmFoundry(Strategy):
             lengths = lengths[: len(lengths) - len(lengths) % at_once]
         most_waiting = self.max_leftover_bins_to_keep
         batches = list(self._batches(lengths.tolist(), at_once, most_waiting, self.num_workers))
-        # The samples of each row, of all batches; then all of them as flat arrays.
         rows = [samples for batch in batches for _tokens, samples in batch]
         samples = np.array([i for row in rows for i in row], dtype=np.int64)
         row_offsets = offsets_from_sizes(np.array([*map(len, rows)], dtype=np.int64))
@@ -136,7 +134,6 @@ class LlmFoundry(Strategy):
         self, lengths: list[int], at_once: int, max_waiting: int | None, workers: int
     ) -> Iterator[list[_Row]]:
         """Yield each batch's rows, fullest first; others wait for the worker's next batch."""
-        # The rows that wait, of each worker that gets a batch.
         waiting: list[list[_Row]] = [[] for _ in range(min(workers, len(lengths)))]
         for number, first in enumerate(range(0, len(lengths), at_once)):
             samples = [(lengths[i], [i]) for i in range(first, min(first + at_once, len(lengths)))]

@@ -78,7 +78,6 @@ class PackedRows(Strategy):
         row_offsets, places = gather_groups(packed_offsets, rows)
         entries = entry_at[places]
         entry_lengths = lengths[entries].astype(np.int64)
-        # Each batch becomes one row, from its first entry to its last.
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(round_up(entry_lengths, self.sample_multiple), row_offsets)
@@ -117,9 +116,7 @@ class ShuffledRows(PackedRows):
         return self.world_size > 1 and not self.drop_last
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches. Ranks get these in turn, as accelerate divides them: the
-        last turn is filled up with the first rows, or with `drop_last` left out.
-        """
+        """Return the rows of all batches, the last turn filled up as by accelerate, or dropped."""
         rows = self.sequence(n_rows, window)
         rows_per_turn = self.batch_size * self.world_size
         if not self.keeps_short(window):

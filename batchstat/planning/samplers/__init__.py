@@ -1,6 +1,4 @@
-"""Samplers, which choose an epoch's samples by class: one sampler per file, listed here. A new
-sampler is one file and one line in `SAMPLERS`.
-"""
+"""Samplers, which choose samples by class: a new one is one file and one line in `SAMPLERS`."""
 
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.dynamic import Dynamic

@@ -59,21 +59,15 @@ def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
         for row, size in zip(np.flatnonzero(~is_small).tolist(), large_sizes.tolist(), strict=True):
             drawn[row] = rng.choice(size, count, replace=False)
     else:
-        drawn[~is_small] = _floyd(large_sizes, count, rng)
+        # Step k draws up to a bound, or takes that, which no earlier one could, for a repeated one.
+        numbers = np.full((len(large_sizes), count), -1)
+        for k in range(count):
+            upper = large_sizes - count + k
+            number = rng.integers(0, upper + 1)
+            is_taken = (numbers[:, :k] == number[:, None]).any(axis=1)
+            numbers[:, k] = np.where(is_taken, upper, number)
+        drawn[~is_small] = rng.permuted(numbers, axis=1)
     return drawn
-
-
-def _floyd(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """Draw `count` different numbers below each size, all rows at once: step k draws from 0 to
-    `size − count + k`, or takes that bound, which no earlier step could draw, for a repeated one.
-    """
-    drawn = np.full((len(sizes), count), -1)
-    for k in range(count):
-        upper = sizes - count + k
-        drawn_number = rng.integers(0, upper + 1)
-        is_taken = (drawn[:, :k] == drawn_number[:, None]).any(axis=1)
-        drawn[:, k] = np.where(is_taken, upper, drawn_number)
-    return rng.permuted(drawn, axis=1)
 
 
 def round_shares(shares: Sequence[float], total: int) -> list[int]:

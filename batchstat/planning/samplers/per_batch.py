@@ -43,9 +43,8 @@ class PerBatch(Sampler):
         return self.samples
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """Draw distinct classes for each batch, and samples of each, distinct where there are so
-        many, whatever other batches have. Returns (batches × batch size,) samples, in turn. Raises
-        InputError: more classes than the corpus has.
+        """Draw distinct classes for each batch, and samples of each, distinct if it has so many.
+        Returns (batches × batch size,) samples. Raises InputError: more classes than there are.
         """
         n_classes = len(classes.names)
         if self.classes > n_classes:

@@ -13,10 +13,9 @@ from batchstat.words import short
 
 
 def parse_sampler(spec: str) -> Sampler:
-    """Return the sampler that `spec` names. `count=100` and `weights=positive:1,negative:3` are
-    short for `count:count=100` and so on. Weights are `label:weight,label:weight`, or a JSON
-    object, for labels with commas or colons. Raises OptionError: an unknown name or parameter, a
-    value of the wrong type or out of range.
+    """Return the sampler that `spec` names; `count=100` and `weights=positive:1,negative:3` are
+    short for `count:count=100` and so on. Weights are `label:weight,label:weight`, or JSON for
+    labels with commas or colons. Raises OptionError: an unknown name or parameter, a wrong value.
     """
     name, parameters_text = name_and_parameters(spec)
     fields_by_name = {field.name: field for field in fields(SAMPLERS[name])}

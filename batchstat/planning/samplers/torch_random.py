@@ -27,8 +27,7 @@ def torch_permutation(n: int, seed: int) -> Ints:
     # Step i chooses among n − i positions; the last step has no choice.
     choices = np.arange(n, 1, -1, dtype=np.uint64)
     partner = np.append((_raw(n - 1, seed) % choices).astype(np.int64), 0) + steps
-    # Sort the steps by their partners, and those with the same partner by themselves: both numbers
-    # as one, partner × 2^31 + step, which is taken apart again.
+    # Steps by partner, then by number: as one number, partner × 2^31 + step, taken apart again.
     partner_and_step = np.sort(partner << _STEP_BITS | steps)
     step, partner_of_step = partner_and_step & (1 << _STEP_BITS) - 1, partner_and_step >> _STEP_BITS
     # In that sequence: whether the next step has the same partner, and the last of each partner.
@@ -41,8 +40,7 @@ def torch_permutation(n: int, seed: int) -> Ints:
     # that had it as a partner. Itself, if none wrote there: it still holds its own number.
     written_by = steps.copy()
     written_by[its_partner] = last_step
-    # A step that is its own partner swaps nothing: what its position holds was written by the step
-    # before with that partner; by none if there is no such step.
+    # A step that is its own partner keeps what the step before with that partner wrote, if any.
     unswapped = its_partner[last_step == its_partner]
     never_written = step_before[unswapped] < 0
     written_by[unswapped] = np.where(never_written, unswapped, step_before[unswapped])

@@ -154,9 +154,8 @@ class Strategy(ABC):
         )
 
     def exceeds_own_budget(self, rows: Ints, widths: Ints) -> npt.NDArray[np.bool_] | None:
-        """Return (n_batches,) whether each batch has more than the strategy allows, of (n_batches,)
-        rows and widths; None if its limit is a number of tokens, which is compared elsewhere
-        (`budget`, or `tokens_per_batch` of the settings).
+        """Return (n_batches,) whether each exceeds what the strategy allows, by (n_batches,) rows
+        and widths; None if its limit is a number of tokens, which is compared elsewhere.
         """
         del rows, widths
         return None
@@ -209,7 +208,6 @@ class Strategy(ABC):
         plans = [self.plan(window) for window in windows]
         if len(plans) == 1:
             return plans[0]
-        # The first sample of each window.
         firsts = range(0, len(windows.lengths), windows.size)
         return BatchPlan.concatenate(
             [

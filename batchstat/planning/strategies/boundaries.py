@@ -133,9 +133,7 @@ class Boundaries(Strategy):
     def _batch_leftovers(
         self, samples: Ints, bucket: Ints, padded: Ints, keep_short: bool
     ) -> tuple[Ints, Ints]:
-        """Batch the samples that the buckets have left at the end of the window. Returns them in
-        order, and the sizes of their batches; samples beyond the sizes are dropped.
-        """
+        """Return what buckets have left, in order, and sizes of batches: the rest is dropped."""
         if self.leftovers == "drop":
             return samples, np.zeros(0, dtype=np.int64)
         # Longest bucket first: the first sample of a batch says how many the budget holds.

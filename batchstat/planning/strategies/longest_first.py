@@ -21,15 +21,11 @@ from batchstat.planning.strategies.base import Strategy
 
 @dataclass(frozen=True, kw_only=True)
 class LongestFirst(Strategy):
-    """A strategy that sorts each window longest first, cuts it into batches and shuffles these.
-    Small windows are planned together, by the same steps for all of them at once.
-    """
+    """Sorts each window longest first, cuts it, shuffles batches; small windows together."""
 
     @abstractmethod
     def batch_offsets(self, falling: Ints, window: int) -> Ints:
-        """Return offsets of batches of (n,) lengths, of which every `window` descend; the last may
-        be short, and no batch spans two windows.
-        """
+        """Return offsets of batches of (n,) lengths, within every `window`, where they descend."""
 
     def without_dropped(self, windows: Windows) -> Windows:
         """Return the windows without what `drop_last` drops before sorting; all by default."""
@@ -73,8 +69,7 @@ class LongestFirst(Strategy):
         sequence = _shuffle(offsets, windows) if self._parameter("shuffle_batches") else None
         if self.keeps_short(windows) or not self.holds_more(falling, offsets):
             return offsets, widths, sequence
-        # `drop_last` drops one batch of the last window. After a shuffle the last one is random;
-        # else one is drawn, from the `first` batch of that window on.
+        # `drop_last` drops a batch of the last window: unshuffled, one is drawn, from `first` on.
         if sequence is not None:
             return offsets, widths, sequence[:-1]
         window = (len(falling) - 1) // windows.size

@@ -115,7 +115,6 @@ class Packed(PacksDocuments):
         has_room = holds_more(padded, offsets, self.tokens_per_batch, max_samples=None)
         if has_room and not self.keeps_short(window):
             sequence = sequence[:-1] if self.shuffle_batches else one_left_out(sequence, window.rng)
-        # The rows of these batches, batch after batch.
         batch_offsets, positions = gather_groups(offsets, sequence)
         row_sequence = rows.take(positions)
         # Rows that are dropped come last: their entries need a place, too, until they are cut off.
@@ -174,9 +173,8 @@ def check_longest(name: str, longest: int, max_length: int) -> None:
 def pack(
     lengths: Ints, capacity: int, method: str, *, most: int, firsts: Sequence[int], multiple: int
 ) -> PackedSamples:
-    """Pack samples of `lengths` (n,) into rows of at most `most` by one of `METHODS`, each group
-    that begins at one of `firsts` by itself. Each sample is padded to a `multiple`, as is what a
-    row may hold; above 1, none is split.
+    """Pack (n,) `lengths` into rows of at most `most` by one of `METHODS`, each group from one of
+    `firsts` by itself. Samples and rows are padded to a `multiple`; above 1, none is split.
     """
     # Padded samples are packed as longer ones, so that no row grows beyond what it may hold.
     padded, capacity = round_up(lengths, multiple), round_up(capacity, multiple)
@@ -199,9 +197,7 @@ def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
 def pack_groups(
     lengths: Ints, firsts: Sequence[int], pack_group: Callable[[Ints], PackedSamples]
 ) -> PackedSamples:
-    """Pack each group of consecutive samples of `lengths` (n,) by itself, from one of `firsts` to
-    the next; the rows of a group follow those of the one before.
-    """
+    """Pack groups of (n,) `lengths`, from one of `firsts` to the next, into rows that follow."""
     if len(firsts) <= 1:  # one group, as by default: nothing is copied
         return pack_group(lengths)
     groups = []

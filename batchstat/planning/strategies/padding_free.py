@@ -43,7 +43,6 @@ class PaddingFree(PacksDocuments):
         if not self.keeps_short(window) and not is_full:
             offsets, widths = offsets[:-1], widths[:-1]
         n = offsets[-1]
-        # Each batch is one row, and each unit one batch.
         batches = np.arange(len(offsets))
         return BatchPlan(
             samples=np.arange(n),

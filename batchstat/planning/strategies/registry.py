@@ -11,9 +11,7 @@ if TYPE_CHECKING:
 
 
 class _Strategies(UserDict[str, Any]):
-    """Classes of strategies by name, each given by its module in `planning` and its name there; and
-    imported when it is first asked for, as importing all takes longer than a short command may.
-    """
+    """Classes of strategies by name, imported when first asked for, as that takes long."""
 
     def __getitem__(self, name: str) -> "type[Strategy]":
         """Return the class of the strategy with this name."""

@@ -136,8 +136,7 @@ class StrategySpec:
         if usual_size is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual_size
         values |= {key: value for key, value in self.given.items() if key != "distribute"}
-        # A strategy of another setup (`regrouped:of=…`) gets that one with its own parameters, and
-        # what its collator and its loader do to every batch.
+        # `regrouped:of=…` gets that setup's own parameters, and its collator's and loader's.
         if (row := self.setup) is not None:
             setup = row.strategy(settings)
             shared = {key: getattr(setup, key) for key in ("pad_to_multiple_of", "drop_last")}
@@ -176,7 +175,6 @@ class RowRequest:
         """
         values = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
         values["distribute"] = (row.setup or row).given.get("distribute", values["distribute"])
-        # None for that of the shared settings.
         changed = {key: own for key, own in values.items() if own not in (None, vars(basis)[key])}
         settings = replace(basis, **changed) if changed else basis
         strategy.check(settings)

@@ -37,7 +37,6 @@ def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
     for check in checks if level == "warning" else ():
         prefix = f"{check.name}: " if len(checks) > 1 else ""
         messages += [(f"{prefix}{finding.id}", finding.message) for finding in check.warnings]
-    # Where some are left out, the last of the `_MOST` annotations says how many.
     shown_messages = messages if len(messages) <= _MOST else messages[: _MOST - 1]
     for title, message in shown_messages:
         # In a title, these two end it.

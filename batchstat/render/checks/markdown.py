@@ -8,8 +8,7 @@ from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
 from batchstat.words import printable
 
-_MARKS = re.compile(r"([\\`*_\[\]|~#@])")
-"""Characters that mean something in Markdown, in links to issues or in mentions of people."""
+_MARKS = re.compile(r"([\\`*_\[\]|~#@])")  # what means something in Markdown, links or mentions
 
 
 def check_markdown(checks: Sequence[Check]) -> str:

@@ -15,8 +15,7 @@ from batchstat.render.screens.simulated import basis_line
 from batchstat.render.text import one_line
 from batchstat.words import counted, printable
 
-_LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
-"""What sentences call a number, by its path in check.json."""
+_LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}  # by path in check.json
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,7 @@ class Folded:
 
 Block = Line | Pasted | Table | Chart | Folded
 
-_NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
-"""A cell with a number, perhaps with a sign, unit or interval: `1.32x`, `3.10% ± 0.02`."""
+_NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")  # as 1.32x or 3.10% ± 0.02
 
 
 def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:

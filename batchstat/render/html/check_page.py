@@ -54,7 +54,6 @@ def _check(check: Check) -> Iterator[Block]:
         return
     yield from starmap(Line, verdicts.facts(check).items())
     columns, *rows = verdicts.rows(check)
-    # The last cell of a row is the limit's status.
     yield Table("Limits", columns, tuple((_STANDINGS[row[-1]], row) for row in rows))
     if changed := verdicts.changed(check):
         yield Line("changed", changed)

@@ -24,9 +24,7 @@ from batchstat.render.html.what_if import WhatIf
 from batchstat.words import counted
 
 MOST_ENTRIES = 200  # entries of a list that a page holds
-
 _MOST_CHARACTERS = 2_000  # characters of a text that a page holds
-
 _MOST_ENCODED = 200_000  # characters of a histogram that a page holds
 
 _ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
@@ -63,8 +61,7 @@ def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
 
 def _entries_to_keep(entries: list[Any]) -> list[Any]:
     """Return the first `MOST_ENTRIES` of a list; of classes the largest, in their order."""
-    # Only classes have a label, and samples under `before` or `count`. A limit of a check has a
-    # `before`, too: null without a base.
+    # Only classes have a label and a size: the `before` of a limit is null without a base.
     keys = entries[0] if entries and isinstance(entries[0], dict) else ()
     is_class = "label" in keys
     size_key = next((key for key in ("before", "count") if is_class and key in keys), None)
@@ -188,7 +185,6 @@ def _missing_sentence(missing: Mapping[str, int]) -> str:
     """Return what the page leaves out: `missing` entries of a list, by its path; or nothing."""
     if not missing:
         return ""
-    # Only the first four are named, so that this stays a sentence.
     lists = ", ".join(f"{path} {count:,}" for path, count in list(missing.items())[:4])
     more_lists = f" and {counted(len(missing) - 4, 'more list')}" if len(missing) > 4 else ""
     return (

@@ -48,7 +48,6 @@ def comparison_page(
         comparison_screen.strategy_table(comparison),
         Chart("padding", "Real tokens and padding of an epoch"),
     )
-    # The current setup, and the best row where that is another one.
     rows_shown = [comparison.current]
     if comparison.best is not comparison.current:
         rows_shown.append(comparison.best)

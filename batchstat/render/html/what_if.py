@@ -37,7 +37,6 @@ def what_if(
     ending = [*(word for word in last_words if word != "--no-config"), "--no-config"]
     shared_flags = {**_shared_flags(comparison, nearby), **replaced}
     choices = []
-    # `row.of` is a row of the report, `row.result` the same strategy with another size or ranks.
     for row in nearby.rows:
         values = {"strategy": row.result.label, **shared_flags, "world_size": row.world_size}
         command = line_to_paste(["batchstat", "compare", *flags(values), *ending])

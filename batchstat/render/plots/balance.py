@@ -20,8 +20,7 @@ from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.words import counted
 
 _MARKERS = "osD^vP*X"  # shapes of dots, as matplotlib names them: a sampler has one of its own
-_LONG_KEY = 75
-"""With more characters than this in all names, a legend has three columns instead of five."""
+_LONG_KEY = 75  # characters of names above which a legend has three columns instead of five
 _SAME_LINE = 0.005  # lines that differ by less than this are drawn as one
 _LABEL_HEIGHT = 0.06  # height of a line of a label, as a share of the axis
 _WIDE = 8  # a log axis shows factors of which the largest is more than this
@@ -41,17 +40,6 @@ def balance_plots(report: BalanceReport) -> dict[str, Picture]:
 
 def _seen(each: ClassDraw) -> float:
     return each.after / each.before
-
-
-def _merged_dots(report: BalanceReport) -> dict[int, list[str]]:
-    """Merge samplers that draw every class equally often: their dots would cover each other."""
-    first_with: dict[tuple[int, ...], int] = {}
-    names_of: dict[int, list[str]] = {}
-    for i, row in enumerate(report.samplers):
-        draws = tuple(drawn.after for drawn in row.classes)
-        first = first_with.setdefault(draws, i)
-        names_of.setdefault(first, []).append(one_line(row.spec, 32))
-    return names_of
 
 
 def _title(report: BalanceReport) -> str:
@@ -78,7 +66,12 @@ def _balance(figure: Figure, report: BalanceReport, class_at: dict[float, int]) 
         factors = [max(_seen(row.classes[i]), left_end) for row in report.samplers]
         axes.plot([min(factors), max(factors)], [y, y], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)  # each sample once per epoch
-    names_of = _merged_dots(report)  # by the index of a sampler
+    # By the index of a sampler; with it, those with the same draws, whose dots it covers.
+    first_with: dict[tuple[int, ...], int] = {}
+    names_of: dict[int, list[str]] = {}
+    for i, row in enumerate(report.samplers):
+        first = first_with.setdefault(tuple(drawn.after for drawn in row.classes), i)
+        names_of.setdefault(first, []).append(one_line(row.spec, 32))
     for sampler, names in names_of.items():
         row = report.samplers[sampler]
         axes.plot(
@@ -157,7 +150,6 @@ def _coverage_title(report: BalanceReport) -> str:
     epochs = counted(report.epochs, "epoch")
     slowest = min(report.samplers, key=lambda row: row.coverage_after)
     if slowest.coverage_after == 1:
-        # `index` finds the first epoch after which the coverage of a sampler is 1, counted from 0.
         epochs_needed = max(_coverages(row).index(1.0) for row in report.samplers) + 1
         return f"Every sampler has seen the whole corpus after {counted(epochs_needed, 'epoch')}"
     share = percent(slowest.coverage_after)
@@ -169,22 +161,17 @@ def _coverage_title(report: BalanceReport) -> str:
     return f"{text}, of {one_line(recommended.spec, 32)} {percent(recommended.coverage_after)}"
 
 
-def _merged_lines(report: BalanceReport) -> dict[int, list[str]]:
-    """Merge samplers with about the same coverage, whose lines would cover each other."""
-    names_of: dict[int, list[str]] = {}
-    coverages = np.array([_coverages(row) for row in report.samplers])  # (n_samplers, n_epochs)
-    for i, row in enumerate(report.samplers):
-        near = [j for j in names_of if abs(coverages[i] - coverages[j]).max() < _SAME_LINE]
-        names_of.setdefault(near[0] if near else i, []).append(one_line(row.spec, 28))
-    return names_of
-
-
 def _coverage(figure: Figure, report: BalanceReport) -> None:
     """Draw a line per sampler: the share of the corpus shown after each epoch."""
     facts = subtitle(report.corpus, report.tokenizer, counted(report.samples, "sample"))
     style.titled(figure, _coverage_title(report), facts)
     axes = figure.subplots()
-    names_of = _merged_lines(report)  # by the index of a sampler
+    # By the index of a sampler; with it, those of about the same coverage, whose lines it covers.
+    names_of: dict[int, list[str]] = {}
+    all_coverages = np.array([_coverages(row) for row in report.samplers])  # (samplers, epochs)
+    for i, row in enumerate(report.samplers):
+        near = [j for j in names_of if abs(all_coverages[i] - all_coverages[j]).max() < _SAME_LINE]
+        names_of.setdefault(near[0] if near else i, []).append(one_line(row.spec, 28))
     texts = [
         textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in names_of.values()
     ]

@@ -20,8 +20,7 @@ from batchstat.simulation.results import StrategyResult
 
 _MOST_PANELS = 4  # the most strategies that are drawn
 _USUAL_BATCHES = 30  # batches of the current setup that are drawn, where they are small
-_FEWEST_ROWS, _MOST_ROWS = 120, 480
-"""Between so many rows stand side by side where batches are small."""
+_FEWEST_ROWS, _MOST_ROWS = 120, 480  # so many stand side by side where batches are small
 Line = tuple[tuple[float, float], tuple[float, float]]  # both ends of a line: x and y
 
 _GAP = 0.006  # space between batches, as a share of the width
@@ -113,9 +112,7 @@ def draw_batches(
 
 
 def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
-    """Draw the first batches, a column of width 1 per row, up to its width and in front its tokens.
-    Return the height of the tallest column, in tokens.
-    """
+    """Draw the first batches, a column per row; return the tallest column's height in tokens."""
     real_per_row = sums(plan.lengths, plan.row_offsets)
     # Heights i stand between edges i and i + 1. A height of 0 is the gap before or after a batch.
     edges, real_heights, padded_heights = [0.0], [0], [0]

@@ -17,10 +17,8 @@ from batchstat.render.text import percent
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.words import counted
 
-_COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])
-"""From no padding to the most."""
-_BARS = "#4A5A66"
-"""Colour of the histogram."""
+_COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])  # none to most
+_BARS = "#4A5A66"  # colour of the histogram
 _DARKEST = 0.5  # a bucket with this padding has the strongest colour, or the one with the most
 _LABEL_WIDTH = 0.044  # space for the label of a bucket, as a share of the axis
 
@@ -70,7 +68,6 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
     draw_bars(axes, bins, _BARS)
     # The 1 is for a bucket without samples.
     padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
-    # Scales a padding ratio to a number from 0, for white, to 1, for the strongest colour.
     strength = Normalize(0, max(*padding, _DARKEST))
     # x of the left end, then of the right end of each bucket: its edge is inclusive.
     borders = [float(position(length)) for length in (left_end, *(edge + 1 for edge in edges))]

@@ -53,7 +53,6 @@ def _title(profile: Profile) -> str:
     else:
         ratio = style.times(largest.count / smallest.count)
         words = f"{names[0]} has {ratio} as many samples as {names[1]}"
-    # Not of single samples: the classes with the longest and the shortest mean.
     longest = max(classes, key=lambda each: each.mean_length)
     shortest = min(classes, key=lambda each: each.mean_length)
     if longest.mean_length < 1.1 * max(shortest.mean_length, 1):

@@ -70,7 +70,6 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     of_ranks = f"; {quantity} counts the slowest rank of each {comparison.basis.wait}"
     remark = of_ranks if comparison.basis.world_size > 1 else ""
     axes.set_xlabel(f"tokens per epoch{remark}", loc="left")
-    # The legend: only parts that some bar has.
     parts = {"real tokens": style.BLUE, "padding": style.ORANGE, "lost": style.VERMILION}
     if not any(row.counts.padding_tokens for row in rows):
         del parts["padding"]

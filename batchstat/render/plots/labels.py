@@ -43,10 +43,9 @@ _POINTS = 16  # points of a line that are held against labels
 def place_labels(
     dots: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]], room: Box
 ) -> list[Box]:
-    """Return the box of the label of each dot. The label takes the nearest place in `room` where it
-    covers no dot and no earlier label, and where the line from the dot to it crosses none of them.
-    If every free place has such a crossing, the label takes the nearest free place; if no place is
-    free, it stands to the right of its dot.
+    """Return the box of each dot's label: the nearest place in `room` where it covers no dot and no
+    earlier label, and where its line to the dot crosses none; else the nearest free place; else, to
+    the right of its dot.
     """
     dot_boxes = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
     placed: list[Box] = []  # the labels that have a place
@@ -123,9 +122,7 @@ def label_dots(
 
 
 def which_have_room(places: Sequence[float], width: float) -> list[bool]:
-    """Return for each label on a line whether to keep it, so that none overlap: one is left out if
-    it is too near to one that comes before it in `places`.
-    """
+    """Return for each label on a line whether to keep it: not if too near to an earlier one."""
     places_kept: list[float] = []
     is_kept = []
     for place in places:

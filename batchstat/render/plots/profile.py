@@ -19,13 +19,9 @@ from batchstat.render.text import percent
 from batchstat.words import counted
 
 _BARS = 40  # number of bars on a linear axis
-_EVEN_FROM = 16
-"""Four bars per octave have whole edges that are about evenly spaced from this length on."""
-
+_EVEN_FROM = 16  # from this length on, four bars per octave have whole, about even edges
 _CANDIDATE_WIDTH = 0.068  # space for what a `max_length` truncates, as a share of the axis
-
-_PERCENTILES = ((500, "median"), (900, "p90"), (990, "p99"))
-"""The percentiles that are marked, in thousandths, and their names."""
+_PERCENTILES = ((500, "median"), (900, "p90"), (990, "p99"))  # in thousandths, with names
 
 
 def profile_plots(profile: Profile) -> dict[str, Picture]:

@@ -16,8 +16,7 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult, Timeline
 from batchstat.words import counted
 
-_MOST_POINTS = 160
-"""The most points of a chart of steps; where there are more steps, a point stands for several."""
+_MOST_POINTS = 160  # of a chart of steps; where there are more, a point stands for several
 
 
 def rank_plots(comparison: Comparison) -> dict[str, Picture]:
@@ -34,7 +33,6 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     first, *second = (f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows)
     # "of the time" is said once, after the first share.
     title = ", ".join([f"Ranks wait for the slowest: {first} of the time", *second])
-    # With many steps, a point stands for several of them, and the legend says how.
     timelines = [row.timeline_of(_MOST_POINTS) for row in rows]
     has_merged_steps = any(line is not None and line.steps_per_point > 1 for line in timelines)
     of_slowest = ", largest of each point" if has_merged_steps else ""
@@ -70,7 +68,6 @@ def _steps(axes: Axes, row: StrategyResult, timeline: Timeline) -> None:
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.2, "label": "slowest rank"}
     # Without a baseline, the line does not go down to 0 at its ends.
     axes.stairs(slowest, borders, baseline=None, **look)
-    # The step in which ranks wait longest, on the line of the slowest rank.
     worst = row.counts.ranks.worst
     point = worst.step // timeline.steps_per_point
     look = {"color": style.INK, "markersize": 5, "clip_on": False, "label": "worst"}

@@ -18,22 +18,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 BLUE, ORANGE, VERMILION, SKY = "#0072B2", "#E69F00", "#D55E00", "#56B4E9"
 PALE_BLUE, PALE_ORANGE, PALE_VERMILION = "#9CC4DE", "#F5D79B", "#EEBE99"
-BAND = "#E8F1F8"
-"""Background of what is recommended."""
+BAND = "#E8F1F8"  # background of what is recommended
 INK, GREY, PALE_GREY = "#222222", "#6E6E6E", "#C8C8C8"
 
-SERIES = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, SKY, INK, GREY)
-"""Colours of lines and dots of equal rank."""
-
+SERIES = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, SKY, INK, GREY)  # lines and dots
 WIDTH = 9.0  # width of a plot, in inches
-
 NARROW = 16  # a linear axis shows lengths whose longest is less than this times the shortest
 
 _MOST_ROWS, LARGEST, _SMALLEST = 24, 15, 5
 """The most rows of a chart. Where there are more, it shows the 15 largest and the 5 smallest."""
 
-_FAR_ABOVE = 2
-"""A value is drawn at the end of the axis if it is more than this times the next lower one."""
+_FAR_ABOVE = 2  # times the next lower value: above that, a value is drawn at the end of the axis
 
 _STYLE = {
     "font.size": 9,
@@ -66,8 +61,7 @@ _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
 }
 
-_TITLE_SIZE, _SUBTITLE_SIZE = 12.5, 8.5
-"""Font sizes, in points."""
+_TITLE_SIZE, _SUBTITLE_SIZE = 12.5, 8.5  # font sizes, in points
 _LINE = 1.35 / 72  # height of a line of text, in inches, per point of its font size
 
 
@@ -260,9 +254,8 @@ def is_narrow(low: float, high: float) -> bool:
 
 
 def length_axis(axes: Axes, low: float, high: float) -> Callable[[npt.ArrayLike], Any]:
-    """Format an x axis of lengths from `low` to `high`: linear where the range is narrow, else
-    logarithmic with ticks at powers of two. Return a function from lengths to their positions on
-    it: on a log axis 0 is moved to 0.5.
+    """Format an x axis of lengths from `low` to `high`: linear if narrow, else logarithmic with
+    ticks at powers of two, and 0 at 0.5. Return a function from lengths to their positions on it.
     """
     # A single length would be an axis without width, which matplotlib warns of.
     if low == high:

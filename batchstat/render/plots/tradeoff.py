@@ -17,8 +17,7 @@ from batchstat.simulation.compare.comparison import Comparison
 
 HOMOGENEITY = "length homogeneity: 0 if batches are random, 1 if every batch holds one length"
 
-_ABOUT_AS_RANDOM = 0.2
-"""A length homogeneity that is higher by at most this is not worth a warning in the title."""
+_ABOUT_AS_RANDOM = 0.2  # length homogeneity: a title warns of no rise up to this
 
 
 def _title(comparison: Comparison) -> str:
@@ -39,9 +38,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
-    """Draw a dot per strategy: length homogeneity to the right, relative compute upwards. Far more
-    compute is a triangle at the upper edge, with its number.
-    """
+    """Draw a dot per strategy, relative compute by length homogeneity; far more is a triangle."""
     style.titled(figure, _title(comparison), subtitles.of_comparison(comparison))
     axes = figure.subplots()
     current, best = comparison.current, comparison.best
@@ -81,7 +78,6 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     quantity = subtitles.compared_quantity(comparison)  # time or compute
     axes.set_ylabel(f"{quantity}, relative to {one_line(current.label, 30)}")
     axes.set_xlabel(HOMOGENEITY)
-    # Squares are explained where there are any, by a legend of empty lines with a marker.
     if any(row.packs_rows for row in rows):
         look: dict[str, Any] = {"linestyle": "none", "color": style.GREY}
         axes.plot([], [], marker="o", label="one sample per row", **look)

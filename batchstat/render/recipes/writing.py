@@ -163,9 +163,7 @@ def workflow(record: str = "") -> str:
 
 
 def _requirement() -> str:
-    """Return what pip installs elsewhere to get this batchstat: its commit or its version, or
-    `git+ADDRESS`, for the reader to complete, where no address is known.
-    """
+    """Return what pip installs to get this batchstat; if unknown `git+ADDRESS`, to complete."""
     try:
         installed = distribution("batchstat")
     except PackageNotFoundError:  # it runs from a checkout

@@ -15,8 +15,7 @@ from batchstat.words import counted
 
 _TIP = "Class weights in the loss also balance classes, without repeating samples."
 _MOST_SHOWN = 3  # classes with a column each; of more, the largest and the smallest
-_EVEN_ENOUGH = 1.5
-"""Up to this ratio of the largest class to the smallest one, no sampler is needed."""
+_EVEN_ENOUGH = 1.5  # up to this ratio of the largest class to the smallest, no sampler is needed
 
 
 def balance_screen(
@@ -44,7 +43,6 @@ def sampler_table(report: BalanceReport) -> Fitting:
     classes = report.samplers[0].classes  # the same for all samplers
     class_indices = by_size(report)  # of the classes that have a column: the largest first
     class_headings = [f"each {class_name(classes[i].label, 12)}" for i in class_indices]
-    # Too many classes for a column each.
     if len(classes) > _MOST_SHOWN:
         class_indices = [class_indices[0], class_indices[-1]]
         class_headings = ["largest class", "smallest class"]

@@ -11,8 +11,7 @@ from batchstat.render.checks import verdicts
 from batchstat.render.screens.layout import STANDINGS, Line, table
 from batchstat.render.text import one_line
 
-_STANDINGS = {"pass": "good", "warn": "warn", "fail": "over", "error": "over"}
-"""The standing in `STANDINGS` of a status."""
+_STANDINGS = {"pass": "good", "warn": "warn", "fail": "over", "error": "over"}  # by status
 
 
 def check_screen(checks: Sequence[Check]) -> RenderableType:

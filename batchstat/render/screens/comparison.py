@@ -29,7 +29,6 @@ def comparison_screen(
     parts += [Text(), strategy_table(comparison), Text(), *comparison_advice(comparison, command)]
     if details:
         parts += [Text(), *comparison_details(comparison)]
-    # What speed-ups are measured by, and flags that show more.
     by = "total tokens" if comparison.model is None else "the model"
     sentence = f"By {by}; calibrate for time."
     if comparison.is_timed:
@@ -49,7 +48,6 @@ def comparison_advice(
     advised = (changes.star, changes.fastest, changes.in_loader)
     advised_rows = [each.row for each in advised if each is not None]
     yield from loss_lines([changes.current, *advised_rows])
-    # With a single row there is nothing to compare it with: only its result is shown.
     if len(comparison.strategies) == 1 and changes.current_fits:
         row = comparison.current
         padding = percent(row.counts.padding_ratio)

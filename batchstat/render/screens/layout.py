@@ -11,8 +11,7 @@ from rich.text import Text
 from batchstat.render.text import corpus_name, one_line, tokenizer_name
 from batchstat.words import counted, printable
 
-_GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
-"""Characters between columns, of a name, and of a heading on one line."""
+_GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14  # characters between columns, of names, of headings
 
 
 STANDINGS: Mapping[str, str] = {
@@ -136,14 +135,11 @@ def _for_console(text: Text, options: ConsoleOptions) -> Text:
     return text
 
 
-_IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^", "✗": "x"})
-"""Signs for consoles that show only ASCII."""
+_IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^", "✗": "x"})  # where only ASCII is shown
 
 
 class Fitting:
-    """A table in the first form that fits the terminal: each is tried as it is, then with the last
-    word of each heading on a line of its own.
-    """
+    """A table in the first form that fits the terminal, as it is or with headings on two lines."""
 
     def __init__(self, *forms: Rows) -> None:
         self.forms = forms

@@ -147,7 +147,6 @@ def _basis(report: Preflight) -> str:
         with_overflow=report.samples.profile.stats.max > basis.max_length,
         with_max_length=report.run is None,
     )
-    # Batches that are simulated have a strategy with a name.
     if observed is None or observed.batches is None:
         return f"{row.label} · {settings}"
     # Of batches that were read, only those of prepared rows have a strategy.

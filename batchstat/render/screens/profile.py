@@ -16,8 +16,7 @@ from batchstat.words import counted
 
 _LONGEST_BAR = 40  # characters of the longest bar of a histogram, where the terminal is wide enough
 _BESIDE_BAR = 48  # width of a row without its bar: a label and its numbers
-_WORTH_A_FACTOR = 1.1
-"""Below this ratio of their samples, the largest and the smallest class are called about equal."""
+_WORTH_A_FACTOR = 1.1  # below this ratio, the largest and smallest class are about equal
 _SHOWN_FAILED = 5  # failed splits that are named
 _MOST_CLASSES, _LARGEST, _SMALLEST = 50, 20, 5
 """The most classes that have a row each. Of more, only the 20 largest and the 5 smallest have."""
@@ -116,10 +115,7 @@ def missing_lines(profile: Profile) -> Iterator[Line]:
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
-    """Return the bar of a count, where `most` is the count of the longest bar. It is drawn to an
-    eighth of a character by block characters, or in whole characters where the console has only
-    ASCII. A count above 0 is always seen.
-    """
+    """Return the bar of a count, beside the longest of `most`. A count above 0 is always seen."""
     room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
     shortest = 1 if count else 0
     if console.options.ascii_only:
@@ -239,7 +235,6 @@ def class_notes(profile: Profile) -> Iterator[Text]:
     if profile.labels is not None and profile.labels.offsets is not None:
         yield Text("a sample counts in each of its classes; shares can add up to over 100%")
     ratio = profile.class_ratio
-    # Of the largest class first, of the smallest last.
     names = [class_name(each.label) for each in profile.classes if each.label is not None]
     if ratio is not None and len(names) > 1:
         note = f"{names[0]} has {ratio:,.1f} times the samples of {names[-1]}"

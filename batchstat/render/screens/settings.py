@@ -27,7 +27,6 @@ def settings_screen(checks: Mapping[str, Sequence[tuple[str, str, str]]]) -> Ren
         for column in values.columns[1:]:
             column.justify, column.no_wrap, column.overflow = "left", False, "fold"
         for key, value, origin in rows:
-            # What the user did not set is dim.
             style = "" if origin not in ("default", "not set") else "dim"
             cells = (one_line(key), one_line(value, 200), one_line(origin, 200))
             values.add_row(*(Text(cell, style=style) for cell in cells))

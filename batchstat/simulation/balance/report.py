@@ -24,7 +24,6 @@ MOST_COMPUTE = 1.5  # a sampler that computes more than this times the tokens of
 _MOST_EVER = 3.0  # a sampler that computes more than this times `none` is never recommended
 LEAST_SEEN = 0.5  # a sampler that shows less of the corpus over all epochs is never recommended
 AS_MUCH_SEEN = 0.01  # coverages that differ by at most this count as equal
-
 _BY_CHANCE = 4  # standard deviations of a class's draws that count as chance
 
 

@@ -41,9 +41,8 @@ class SampleCost:
 class BatchTime:
     """The time of an epoch's batches, and of their new shapes. A bucket makes full batches, and one
     short batch of the samples that are left, all as wide as its edge: two shapes, each new once.
-    The time is exact on one rank with one batch per step, if every sample is drawn once and no
-    batch is dropped. Else it is close: it takes batches as shared evenly by the ranks, and the time
-    of an update as shared evenly by the batches of its step.
+    Exact on one rank with one batch per step, if every sample is drawn once and no batch is
+    dropped. Else close: ranks share batches evenly, and batches of a step its update.
     """
 
     cost: BatchCost  # what a batch costs
@@ -85,9 +84,8 @@ class BatchTime:
     def best_edges(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
         """Return the edges that take the least time, for 1, 2, … `most` buckets. Exact, by dynamic
         programming over the n distinct lengths: the best b buckets of the shortest j lengths are
-        the best b − 1 buckets of the shortest i, for some i < j, and a last bucket of the lengths
-        between. Every i is tried, since a short batch makes the time of a bucket jump. Of more than
-        4,096 distinct lengths, so many are tried, spread evenly.
+        the best b − 1 of the shortest i, for some i < j, and one of the lengths between. Every i is
+        tried, as a short batch makes times jump; of the lengths, at most 4,096, spread evenly.
         """
         edges, counts, n_tried = lengths.values, lengths.counts, max(_MOST_CANDIDATES, most)
         if len(edges) > n_tried:
@@ -115,8 +113,7 @@ class BatchTime:
         return [_trace_edges(edges, last_starts, min(n, possible)) for n in range(1, most + 1)]
 
 
-EdgeCost = SampleCost | BatchTime
-"""What bucket edges minimise: a cost of samples, or a time of batches."""
+EdgeCost = SampleCost | BatchTime  # what bucket edges minimise
 
 
 def _trace_edges(edges: Ints, last_starts: Ints, buckets: int) -> tuple[int, ...]:

@@ -57,8 +57,7 @@ def min_packed_rows(stats: LengthStats, capacity: int) -> int:
     k = np.append(values[:long], 0)
     # (n_k,) for each k: values[from_k:long] are the samples from k to half the capacity.
     from_k = np.searchsorted(values, k)
-    # (n_k,) for each k: values[long:alone] leave at least k tokens in their row, and those above
-    # less than k, so that they stay alone.
+    # (n_k,) for each k: values[long:alone] leave at least k tokens; those above stay alone.
     alone = np.maximum(np.searchsorted(values, capacity - k, side="right"), long)
     long_samples = samples_below[alone] - samples_below[long]
     room = long_samples * capacity - (tokens_below[alone] - tokens_below[long])

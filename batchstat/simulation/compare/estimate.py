@@ -88,7 +88,6 @@ def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window:
     # Of blocks in random order, every tenth is a random group.
     groups = tuple(_samples_of(samples, np.sort(blocks[i::GROUPS]), size) for i in range(GROUPS))
     drawn = _samples_of(samples, np.sort(blocks), size)
-    # Samples drawn and of the corpus; blocks drawn and samples per block; then the method.
     return Drawn(drawn, groups, SampleFacts(len(drawn), n, n_drawn, size, GROUPS, CONFIDENCE))
 
 

@@ -17,8 +17,7 @@ from batchstat.recording.given_batches import GivenBatches, NamedBatches
 from batchstat.recording.sample_numbers import given_batches
 from batchstat.words import short
 
-ParsedRow = StrategySpec | tuple[str, Iterable[Any] | GivenBatches]
-"""A strategy, or a name and batches of sample numbers."""
+ParsedRow = StrategySpec | tuple[str, Iterable[Any] | GivenBatches]  # of sample numbers
 
 Row = str | ParsedRow  # the same, where a strategy may be as its user writes it
 
@@ -170,6 +169,4 @@ def _distribution(request: RowRequest) -> tuple[object, ...]:
 
 
 ChangesOfName = Callable[[RowRequest, Settings, ResolvedSettings], Iterable[TrainerChange]]
-"""Returns the changes of the trainer that a current setup names as a strategy, of that setup, the
-settings as given, and those that are decided.
-"""
+"""Returns the changes of the trainer that a current setup names, by it and its settings."""

@@ -8,7 +8,6 @@ from math import log2
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import MAX_INT, MOST_RANKS
 from batchstat.planning.rules import FROM_ONE_PLAN
-from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.spec import NamedRow, StrategySpec
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
@@ -84,9 +83,8 @@ class _Place:
 
 def nearby(comparison: Comparison) -> Nearby:
     """Simulate each row of a comparison with five batch sizes or budgets around its own, on as many
-    ranks, half of them and twice as many. It takes a few seconds: of a large corpus only the
-    nearest rows are simulated, or these on a part of it, as follows from the corpus and the
-    settings, not from a clock: the same on every machine.
+    ranks, half and twice as many, in a few seconds: of a large corpus the nearest rows alone, or on
+    a part of it, as follows from corpus and settings: the same on every machine.
     """
     # In file order the blocks of a subsample depend on the sizes, and so would the numbers.
     if comparison.subsample is not None and comparison.basis.order == "file":
@@ -94,15 +92,29 @@ def nearby(comparison: Comparison) -> Nearby:
     places = _places(comparison)
     share, drawn = _draw_part(comparison, places)
     samples = comparison.source if drawn is None else drawn.samples
-    # The comparison's own rows can be used again where they are of the same samples: of the whole
-    # corpus, or of the blocks that its own subsample draws again.
+    # The comparison's rows are used again where they are of the same samples: all, or its blocks.
     reuses_rows = drawn is None or comparison.subsample is not None
-    simulator = _Simulator(comparison, samples, reuses_rows=reuses_rows)
+    epochs = EpochCache(samples, comparison.model, comparison.device)
+    # By strategy and number of ranks; None where that leaves nothing to batch.
+    known: dict[tuple[NamedRow, int], StrategyResult | None] = {}
+    if reuses_rows:
+        own_ranks = comparison.basis.world_size
+        known = {(row.request.row, own_ranks): row for row in comparison.strategies}
+
+    def simulate(name: NamedRow, world_size: int) -> StrategyResult | None:
+        if (name, world_size) not in known:
+            try:
+                request = name.request(replace(comparison.basis, world_size=world_size))
+                known[name, world_size] = epochs.row(request)
+            except (InputError, OptionError):
+                known[name, world_size] = None
+        return known[name, world_size]
+
     rows, current_by_ranks = [], {}
     chosen = _in_time(places, comparison.current, len(samples), reuses_rows=reuses_rows)
     for place in chosen:
-        current = simulator.row(comparison.current.request.row, place.world_size)
-        result = simulator.row(place.row, place.world_size)
+        current = simulate(comparison.current.request.row, place.world_size)
+        result = simulate(place.row, place.world_size)
         # A speed-up needs both: the row, and the current setup on as many ranks.
         if current is not None and result is not None:
             current_by_ranks[place.world_size] = current
@@ -181,28 +193,3 @@ def _in_time(
             if is_current:
                 ranks_with_current.add(place.world_size)
     return [place for place in places if place in chosen]
-
-
-class _Simulator:
-    """Simulates rows under the settings of a comparison, each once."""
-
-    def __init__(self, comparison: Comparison, samples: Samples, *, reuses_rows: bool) -> None:
-        """Start with the comparison's own rows, or with none."""
-        self._basis = comparison.basis
-        self._epochs = EpochCache(samples, comparison.model, comparison.device)
-        # By strategy and number of ranks; None where that leaves nothing to batch.
-        self._rows: dict[tuple[NamedRow, int], StrategyResult | None] = {}
-        if reuses_rows:
-            own_ranks = comparison.basis.world_size
-            self._rows = {(row.request.row, own_ranks): row for row in comparison.strategies}
-
-    def row(self, name: NamedRow, world_size: int) -> StrategyResult | None:
-        """Return a strategy on so many ranks; None where that leaves nothing to batch."""
-        key = (name, world_size)
-        if key not in self._rows:
-            try:
-                request = name.request(replace(self._basis, world_size=world_size))
-                self._rows[key] = self._epochs.row(request)
-            except (InputError, OptionError):
-                self._rows[key] = None
-        return self._rows[key]

@@ -20,8 +20,7 @@ class PlanCounts:
     steps: int
     real_tokens: int
     total_tokens: int
-    # What attention computes: the sum over rows of the squared width, or over samples of the
-    # squared length if attention stays within samples.
+    # What attention computes: Σ width² of rows, or Σ length² of samples where it stays in these.
     squared_tokens: int
     real_squared_tokens: int  # the sum over samples of the squared length
     row_tokens: int | None  # tokens that fit in all rows of `max_length`; None without one

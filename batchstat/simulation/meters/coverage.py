@@ -1,6 +1,4 @@
-"""Sample coverage: which samples each rank computes, how often, and how classes mix in batches. A
-unit is the batches that reach one rank together. In a turn, each rank gets a unit.
-"""
+"""Which samples ranks compute, how often, and how classes mix; units as in `rank_idle`."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -77,10 +75,9 @@ class Coverage:
 
 
 class CoverageMeter:
-    """Finds the `Coverage` of an epoch without following single samples, which would take memory:
-    for plans in which each sample is in one unit, and computed as often as that is distributed.
-    Units come group by group. Only units of the first turn are distributed more than once: they
-    fill the last turn (`remainder=repeat`).
+    """Finds the `Coverage` of an epoch without following single samples: for plans in which each
+    sample is in one unit, and computed as often as that is distributed. Units come group by group;
+    only those of the first turn come again, to fill the last (`remainder=repeat`).
     """
 
     def __init__(self, world_size: int) -> None:
@@ -207,9 +204,7 @@ def trace_samples(
 
 
 def _tokens_once(plan: BatchPlan, samples: Ints, entries: Ints, times_drawn: Ints) -> Ints:
-    """Return (n_samples,) the tokens of each sample that are computed, each token counted at most
-    as often as its sample was drawn: no part makes up for another that is not computed.
-    """
+    """Return (n_samples,) computed tokens, each at most as often as its sample was drawn."""
     lengths = plan.lengths[entries]
     if plan.starts is None:  # every entry is a whole sample
         return sums_at(samples, lengths, len(times_drawn))
@@ -252,8 +247,7 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     class. This is Fleiss's kappa (1971) with batches as subjects.
     """
     batch, code = batch[code >= 0], code[code >= 0]
-    # The table of batches × classes, row after row: its cells that are not 0, and their counts.
-    # With more cells per entry than 8, that takes longer than sorting.
+    # The cells of batches × classes that are not 0; above 8 per entry, sorting is faster.
     if batches * classes <= 8 * len(batch):
         table = np.bincount(batch * classes + code, minlength=batches * classes)
         cells = np.flatnonzero(table)

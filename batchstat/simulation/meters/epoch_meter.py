@@ -1,7 +1,4 @@
-"""Measurement of planned batches as they are distributed: all at once, or in rounds of some steps.
-A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
-`gradient_accumulation_steps` turns.
-"""
+"""Measurement of batches as distributed, at once or in rounds of steps; units as in `rank_idle`."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -53,8 +50,7 @@ class EpochMeter:
         self._turns, self._largest_turn = 0, 0
         self._most_tokens = self._reducible_peak = self._most_samples = 0
         self._fewest_samples: int | None = None
-        # What the plan has, each unit counted once; and whether a unit was distributed more than
-        # once: in one round, or again in a later one.
+        # What the plan has, each unit once; and whether a unit was distributed again, in any round.
         self._planned = DistinctCounts(0, 0)
         self._repeats = False
         self._widths: LengthStats | None = None
@@ -178,8 +174,7 @@ class EpochMeter:
         samples, lost = self._samples + unique.headless, epoch.lost + lost_before
         ranks = self._ranks.counts(len(self._shapes), self._strategy.finished_steps)
         attends_within = self._strategy.attends_within_samples
-        # Samples that are laid end to end without padding, each attending to itself alone, make a
-        # row of any length: it has no max_length to fill.
+        # Samples laid end to end, each attending to itself alone, have no max_length to fill.
         row_length = self._strategy.row_length or (
             None if attends_within else self._settings.max_length
         )

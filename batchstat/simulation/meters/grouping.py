@@ -64,8 +64,7 @@ class Neighbours:
         if len(before) == 0:  # the first number of all has no neighbour yet
             return
         products = float(((before - before.mean()) * (after - after.mean())).sum())
-        # Merge this group's sum of products with that of the groups before it: the products of
-        # both, and what the distances between their means add.
+        # Merge with the groups before: both sums of products, and what their means' distance adds.
         distance_before = float(before.mean()) - self._before.mean
         distances = distance_before * (float(after.mean()) - self._after.mean)
         pairs, new_pairs = self._before.weight, len(before)

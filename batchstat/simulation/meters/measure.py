@@ -26,9 +26,7 @@ def measure(
     by_sample: bool = True,
     cost: BatchCost = TOTAL_TOKENS,
 ) -> Measurement:
-    """Plan an epoch, distribute its batches to the ranks, and measure them. Raises InputError:
-    there is no batch, or no token.
-    """
+    """Plan an epoch, distribute and measure its batches. Raises InputError: no batch or token."""
     strategy, settings, rows = request.strategy, request.settings, shares.samples.rows
     in_parts = shares.epoch.is_split or strategy.cuts_samples
     in_parts |= strategy.repeats_samples(settings)

@@ -179,8 +179,7 @@ def sum_by_step(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) ->
     in each step, of (n_turns, world_size) units, −1 for none; the last step may have fewer turns.
     """
     numbers_of_turns: Ints = numbers.take(turns)  # (n_turns, world_size)
-    # `take` reads −1 as the last unit: these become 0. Nearly always every rank has a unit, and no
-    # copy is made. `initial` is for an array without turns.
+    # `take` reads −1 as the last unit: these become 0, mostly without a copy. `initial`: no turns.
     if turns.min(initial=0) < 0:
         numbers_of_turns = np.where(turns < 0, 0, numbers_of_turns)
     return sum_in_groups(numbers_of_turns, gradient_accumulation_steps)

@@ -10,11 +10,8 @@ from batchstat.planning.rank_batches import RankBatches
 from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.spec import RowRequest
 
-EXACT = ("num-items-in-batch", "token-sum", "trl")
-"""Losses under which every trained token of a step weighs the same."""
-
+EXACT = ("num-items-in-batch", "token-sum", "trl")  # losses under which all tokens weigh the same
 UNKNOWN = "unknown"  # name of a loss that a recorded run does not reveal: it gives no weights
-
 TENTHS = 10  # the shortest and the longest of so many equal parts of the samples are compared
 
 
@@ -73,8 +70,7 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     # (n_groups,) t, and the borders of the groups among the entries.
     offsets = batches.entry_offsets
     tokens = sum_groups(batches.loss_tokens, offsets)
-    # transformers with average_tokens_across_devices=False divides by the trained tokens that its
-    # own rank has in the step, over all batches: that takes the place of A t.
+    # Without average_tokens_across_devices, a rank's own tokens take the place of A t.
     if loss == "num-items-per-rank":
         accumulated, tokens = 1, _trained_by_rank(batches)[batches.steps, batches.ranks]
     # T / (W A), for each batch.
@@ -118,8 +114,7 @@ def _sum_up(batches: RankBatches, samples: Samples, weights: Floats, groups: Int
         return float((entry_weights[entries] * trained[entries]).sum() / tokens) if tokens else None
 
     tenth = -(-len(lengths) // TENTHS)  # rounded up
-    # Sorted as far as needed: two lengths are where sorting would put them, the longest of the
-    # shortest tenth and the shortest of the longest tenth.
+    # Sorted as far as needed: where the shortest tenth ends, and where the longest begins.
     ranked = np.partition(lengths, (tenth - 1, len(lengths) - tenth))
     return TokenWeights(
         p5=percentile(5),

@@ -21,8 +21,7 @@ from batchstat.trainers.registry import CONFIGURATIONS
 
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 """Keys that, where they are true, decide the dtype that is computed in; with torch's name of it."""
-_KNOWN_SHARE = 0.5
-"""A file is taken for a configuration of a framework that knows at least this share of its keys."""
+_KNOWN_SHARE = 0.5  # of a file's keys: a framework that knows as many may be the file's
 
 
 def read_setup(

@@ -14,8 +14,7 @@ from batchstat.words import short
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"  # the ending of training_args.bin, which is not read: a message says so
 _MOST_BYTES = 4 << 20  # bytes of a configuration: so many of YAML take some ten seconds to read
-_MOST_VALUES = 100_000
-"""Values of a configuration, those that YAML repeats counted as often as they stand there."""
+_MOST_VALUES = 100_000  # of a configuration, those that YAML repeats counted as often
 
 
 def names_configuration(current: str) -> bool:

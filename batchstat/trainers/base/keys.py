@@ -1,6 +1,5 @@
-"""Keys of a trainer's configuration: their types, their defaults, and which are known. A trainer's
-folder has a keys.json, written by tests/trainers/record_keys.py: the keys that decide nothing, and
-those that are fields of its record.
+"""Keys of a trainer's configuration: their types, their defaults, and which are known, by the
+keys.json in a trainer's folder, which tests/trainers/record_keys.py writes.
 """
 
 import inspect

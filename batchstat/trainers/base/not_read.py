@@ -1,6 +1,6 @@
 """Trainers whose configurations are recognised, to say that they are not read, and what answers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,14 +64,10 @@ NOT_READ: Mapping[str, NotRead] = {
 
 def trainer_not_read(content: Mapping[Any, Any]) -> NotRead | None:
     """Return the trainer of `NOT_READ` whose configuration this is; None for any other."""
-    keys = set(_names_of(content))
-    return next((each for each in NOT_READ.values() if not keys.isdisjoint(each.keys)), None)
-
-
-def _names_of(content: Mapping[Any, Any]) -> Iterator[str]:
-    """Yield the names of all keys, and of those in a table also `table.key`, with _ for each -."""
+    # The names of all keys, and of those in a table also `table.key`, with _ for each -.
+    keys = set[str]()
     for key, value in content.items():
         name = str(key).replace("-", "_")
-        yield name
-        if isinstance(value, Mapping):
-            yield from (f"{name}.{str(each).replace('-', '_')}" for each in value)
+        inner_keys = value if isinstance(value, Mapping) else ()
+        keys |= {name, *(f"{name}.{str(each).replace('-', '_')}" for each in inner_keys)}
+    return next((each for each in NOT_READ.values() if not keys.isdisjoint(each.keys)), None)

@@ -23,8 +23,7 @@ class TrainedSamples:
 
 
 Preparation = Callable[[Profile, int], TrainedSamples]
-"""Given a corpus and `max_length`, returns what a trainer keeps of the corpus. Raises InputError if
-nothing is left."""
+"""What a trainer keeps of a corpus under `max_length`. Raises InputError if nothing is left."""
 
 
 def keep_all(profile: Profile, _max_length: int) -> TrainedSamples:

@@ -14,8 +14,7 @@ from typing import Any
 from batchstat.errors import BatchstatError
 from batchstat.trainers.base.key_files import read_keys
 
-_UNSHARDED = {"no_shard", "3"}
-"""A sharding strategy of FSDP that is DDP: its name, and its number in accelerate's files."""
+_UNSHARDED = {"no_shard", "3"}  # FSDP that is DDP: its name, and its number in accelerate's files
 
 _OF_TRL = {
     **dict.fromkeys(("single_gpu", "multi_gpu", "zero1"), "step"),

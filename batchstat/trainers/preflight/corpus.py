@@ -14,8 +14,7 @@ from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.trainers.base.files import check_files
 from batchstat.trainers.base.setup import TrainingSetup
 
-_CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
-"""Keywords that choose a content other than chats."""
+_CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")  # not chats
 _WITHOUT_EFFECT = {
     "messages_column": {"append"},
     "tokens_column": {"append", "tokenizer"},
@@ -125,9 +124,7 @@ def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _appended(setup: TrainingSetup, keywords: Mapping[str, Any]) -> str | None:
-    """Return the tokenizer's end-of-sequence token if the trainer appends it to texts; else None.
-    Raises InputError if there is no such token.
-    """
+    """Return the tokenizer's end-of-sequence token if the trainer appends it; else None."""
     # The built-in tokenizer, which counts if none is named, has no such token.
     tokenizer = keywords.get("tokenizer")
     if not (setup.corpus.appends_eos and tokenizer):

@@ -162,9 +162,7 @@ class LiveRecording:
         module.log_dict(self._end_epoch(), sync_dist=True, batch_size=1)
 
     def _end_epoch(self) -> dict[str, float]:
-        """Return the numbers to log of the epoch that has ended, the same on all ranks, which wait
-        for each other here; empty where there are none. The first rank prints them.
-        """
+        """Return what to log of the ended epoch, the same on all ranks, which wait here."""
         recorder = self._recorder
         if recorder is None or recorder.is_closed:
             return {}

@@ -52,10 +52,9 @@ def trained_today(
     ignore_keys: Sequence[str] = (),
 ) -> CurrentTraining:
     """Return what is trained today: samples, settings, and a strategy or batches. A trainer may
-    leave out samples of the corpus, truncate others, and decide settings. Raises OptionError: no
-    samples, lengths beside a recording, or without their corpus beside a configuration, an invalid
-    configuration or setting; InputError: a configuration, corpus or recording that cannot be read,
-    or a trainer that keeps no sample.
+    leave out samples, truncate others, and decide settings. Raises OptionError: no samples, lengths
+    beside a recording, or without their corpus beside a configuration, an invalid configuration or
+    setting; InputError: what cannot be read, or no sample is kept.
     """
     if isinstance(current, CurrentTraining):
         return current

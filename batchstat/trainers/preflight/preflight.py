@@ -104,9 +104,7 @@ def _saved_time(observed: Observed, current: CurrentSetup, changes: Changes) -> 
 
 
 def _simulate(current: CurrentSetup, device: Device | None) -> Candidates:
-    """Simulate the current setup and what would help. An error names the keys of the user's own
-    configuration: `per_device_train_batch_size`, not `batch_size`.
-    """
+    """Simulate the current setup and what would help; errors name the user's own keys."""
     observed = current.trainer.observed
     try:
         return simulate_candidates(

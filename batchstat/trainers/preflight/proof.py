@@ -27,8 +27,7 @@ from batchstat.trainers.preflight.current import (
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted
 
-_SEEDS = (42, 0, 1, 2, 3, 1234)
-"""Usual seeds, tried beside that of the recorded Trainer, if there was one."""
+_SEEDS = (42, 0, 1, 2, 3, 1234)  # usual ones, tried beside that of the recorded Trainer
 _EPOCHS = (0, 1, 2, 3)  # epochs that are tried: a recording may have begun with a later one
 _ChangedPlans = Iterator[tuple[str, RankBatches]]
 """Changes of a setup in words, such as "seed 0", each with the batches that it then plans."""
@@ -73,7 +72,6 @@ def _compare(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Pro
     """Return how many batches are equal from the first on, and the first that differs, in words."""
     # A recording may end earlier than its epoch: planned batches after its last one do not count.
     equal, difference = 0, ""
-    # The plan may have fewer batches than the recording: `plan` is then None.
     for plan, record in zip_longest(planned[: len(recorded)], recorded):
         difference = _difference(plan, record)
         if difference:
@@ -100,7 +98,6 @@ def _difference(plan: _Batch | None, record: _Batch) -> str:
         planned = counted(len(plan.lengths), "sample")
         return f"{planned} planned, {len(record.lengths):,} recorded"
     if plan.lengths != record.lengths:
-        # The first sample whose lengths differ, counted from 1.
         pairs = enumerate(zip(plan.lengths, record.lengths, strict=True), start=1)
         place, in_plan, in_run = next((i, a, b) for i, (a, b) in pairs if a != b)
         return f"sample {place:,} of {in_plan:,} tokens planned, of {in_run:,} recorded"

@@ -163,9 +163,7 @@ def _checked(
     multiple: int,
     dry_run: bool,
 ) -> Verdict:
-    """Return what a dry run says of cutting the batches of a command: the last one where it still
-    holds, else one that is made now.
-    """
+    """Return what a dry run says of cutting batches: the last that still holds, else a new one."""
     if not dry_run:
         earlier = checked_before(folder.path, command, "".join(python), multiple)
         if earlier is not None:

@@ -41,8 +41,7 @@ _ACCELERATOR: dict[str, tuple[tuple[bool | None, ...], str]] = {
     "use_configured_state": ((), ""),
     "gradient_accumulation_kwargs": ((), ""),
 }
-"""Keys of `accelerator_config`: the values that are modelled (empty if every value is), and what to
-do about another value."""
+"""Keys of `accelerator_config`: the values modelled (empty: all), and what to do about others."""
 
 
 def read_arguments(config: TrainingArguments) -> TrainingRules:

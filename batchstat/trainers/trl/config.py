@@ -1,8 +1,6 @@
 """`SFTConfig` of TRL, as JSON or YAML, also as `trl sft --config` takes it. Checked against TRL
 1.16: `SFTTrainer.__init__` and `SFTTrainer._prepare_dataset` in trl/trainer/sft_trainer.py,
-`pack_dataset` in trl/data_utils.py; arguments of the command in trl/scripts/sft.py. What
-`TrainingArguments` decide is in `transformers`, and which samples are left of the corpus in
-`samples`.
+`pack_dataset` in trl/data_utils.py; arguments of the command in trl/scripts/sft.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,10 +27,8 @@ _ONLY_CHATS = (
     "takes it also where prompt and completion are chats): remove that key, name the column of the "
     "chats messages, or pass token ids with labels, --tokens-column and --trained-column"
 )
-_HIDDEN_EOS = "<EOS_TOKEN>"
-"""What transformers writes for the value of `eos_token`, even if that is null."""
-_MAX_LENGTH = 1024
-"""TRL's default; that of the key here is another, since null removes the limit."""
+_HIDDEN_EOS = "<EOS_TOKEN>"  # what transformers writes for `eos_token`, even if that is null
+_MAX_LENGTH = 1024  # TRL's default; that of the key here is another: null removes the limit
 
 _BUILDERS = {
     "json": ("json", "jsonl"),

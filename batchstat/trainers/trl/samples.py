@@ -45,9 +45,7 @@ def _masks(config: SftConfig) -> tuple[str, ...]:
 
 
 def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
-    """Return columns that make TRL treat samples differently than they are read here, by their
-    names: what TRL does with each, and the remedy.
-    """
+    """Return columns that make TRL treat samples differently, with what it does and the remedy."""
     refused = dict.fromkeys(("image", "images"), "TRL takes it for images: remove or rename it")
     if config.padding_free and not config.packing:
         refused["seq_lengths"] = (

@@ -175,8 +175,7 @@ class _PlannedTraining:
             "num_update_steps_per_epoch": self._steps(epoch),
         }
         self._sampler.set_epoch(epoch)
-        # `compute_loss` takes the details of each batch from a second iterator beside the loader's.
-        # It begins after the batches that the Trainer skips of the loader.
+        # `compute_loss` takes details from a second iterator, which begins after skipped batches.
         self._details = islice(self._sampler.batches(), self._skipped, None)
         self._skipped = 0
         return self._base["_run_epoch"](**kwargs | sampler_numbers)
@@ -190,8 +189,7 @@ class _PlannedTraining:
             return loss
         # Taken for every batch of training, needed or not: the next one is of the next batch.
         batch = next(self._details)
-        # Whether the loss is already divided by the tokens of the whole step: a subclass of Trainer
-        # may say it, in versions that have this attribute; else it is decided as Trainer does.
+        # Whether the loss is divided by the step's tokens: as a subclass says, or Trainer decides.
         is_scaled = getattr(self._trainer, "loss_is_scaled_for_ga", None)
         if is_scaled is None:
             is_scaled = self._trainer.model_accepts_loss_kwargs
