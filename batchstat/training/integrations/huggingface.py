@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from batchstat.errors import OptionError
 from batchstat.planning.rank_batches import Batch
 from batchstat.storage.sealed_records import parse
-from batchstat.training.batch_sampler import BatchSampler
-from batchstat.training.integrations.setup import check_setup
+from batchstat.training.batch_sampler import BatchSampler, check_setup
 
 if TYPE_CHECKING:
     from transformers import Trainer

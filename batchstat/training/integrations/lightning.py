@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.errors import OptionError
 from batchstat.planning.rank_batches import Batch
-from batchstat.training.batch_sampler import BatchSampler
-from batchstat.training.integrations.setup import check_setup
+from batchstat.training.batch_sampler import BatchSampler, check_setup
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
