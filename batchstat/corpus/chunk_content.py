@@ -33,9 +33,7 @@ from batchstat.storage.arrow_numbers import as_numpy
 
 
 class ChunkContent:
-    """Checked values of one chunk. Each method reads one column of the chunk, which has `size`
-    records. A record whose value is wrong is added to `bad`, and its value is empty or 0.
-    """
+    """Checked values of a chunk, by column; a wrong one is empty or 0, and its record in `bad`."""
 
     def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:
         self.bad = dict(chunk.bad)
@@ -209,9 +207,7 @@ class ChunkContent:
         self.bad.setdefault(i, BadRecord(reason, message))
 
     def _as_arrow(self, texts: list[str], records: Sequence[int]) -> pa.LargeStringArray:
-        """Return texts as an Arrow array; a record with half a surrogate pair is bad, and such a
-        text becomes empty. `records` has the index of the record that each text is of.
-        """
+        """Return texts, each of its record in `records`; half a surrogate pair makes it bad."""
         try:
             return pa.array(texts, pa.large_string())
         except UnicodeEncodeError:

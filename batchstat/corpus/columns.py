@@ -28,9 +28,8 @@ def choose_columns(
     options: CorpusOptions,
     inside: Inside = NOTHING_INSIDE,
 ) -> Columns:
-    """Choose which columns of a file are read: the content, and what the options ask for beside it.
-    Unless an option names it, the content is the only column of text, or one named as usual. Raises
-    InputError: a column is missing or appears twice, or the text column is ambiguous.
+    """Choose which columns of a file are read; without an option, the content is the only text, or
+    as usual. Raises InputError: a column is missing, there twice, or ambiguous.
     """
     # Every column that an option names must be in the file exactly once.
     for option_name in (*SINGLE_COLUMNS, "text_column", "label_column"):

@@ -45,10 +45,8 @@ class TrainedColumn:
 
 
 def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
-    """Read the column of a chunk that says which tokens carry loss. Raises InputError. It may hold
-    numbers of trained tokens, or lists with a value for each token. A list of 0 and 1, or of
-    booleans, is a mask, in which 1 marks a token that carries loss. Any other list has labels, of
-    which -100 marks a token without loss.
+    """Read which tokens carry loss: numbers of them, or lists with a value for each token. A list
+    of 0 and 1 is a mask; any other has labels, -100 without loss. Raises InputError.
     """
     values = content.values(column)
     if isinstance(values, pa.Array) and is_list(values.type):

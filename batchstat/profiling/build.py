@@ -150,9 +150,8 @@ def _with_progress(
 
 
 def build(corpus: Corpus, run: RunOptions) -> Profile:
-    """Count a corpus. If an optional cache has no space left, count it without a cache. Raises
-    OptionError: an executor that cannot be used; InputError: a split that cannot be read with these
-    options, or splits that failed; StorageFullError: no space in a cache that the user named.
+    """Count a corpus; without a cache if an optional one is full. Raises OptionError: the executor;
+    InputError: splits that cannot be read; StorageFullError: a full cache of the user's.
     """
     cache = run.count_cache
     try:

@@ -30,9 +30,8 @@ def count_samples(
     pool: ThreadPoolExecutor | None = None,
     on_progress: Callable[[CountedAmount], object] = lambda _: None,
 ) -> Profile:
-    """Read one split of a corpus, or a table, count its samples with several threads, and return
-    its profile, which may have no samples. Raises InputError: as in `CorpusReader.blocks`;
-    MiscountError: a shortcut of counting is wrong for the tokenizer.
+    """Return the profile of one split, or of a table, counted by several threads, perhaps without
+    samples. Raises InputError: as in `CorpusReader.blocks`; MiscountError: a wrong shortcut.
     """
     created, options = datetime.now(UTC).isoformat(), reader.options
     # What each block has; joined at the end.

@@ -18,9 +18,7 @@ _PARQUET_END = 8  # bytes of the footer's length and the magic
 
 
 def digest_of(source: Source) -> str:
-    """Return the digest by which a later run recognizes a file: its SHA-256, or above `SPLIT_BYTES`
-    that of the SHA-256s of its splits. Raises OSError.
-    """
+    """Return a file's SHA-256, above `SPLIT_BYTES` that of its splits' SHA-256s. Raises OSError."""
     whole = Split(source)
     with as_os_errors(source.path):
         size = whole.location.stat().st_size or 0  # a storage may say None where it is unknown
@@ -68,9 +66,8 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
-    """Return digests of everything that the counts of a split depend on: the SHA-256 of each
-    `SPLIT_BYTES` of it; and one digest of the bytes outside of it that its counts depend on, which
-    is empty for a whole source. Raises SourceError.
+    """Return digests of all that the counts of a split depend on: the SHA-256 of each
+    `SPLIT_BYTES`, and that of the bytes outside, empty for a whole source. Raises SourceError.
     """
     with as_source_errors(split.source):
         spans = _spans(split.first, split.end)

@@ -104,9 +104,7 @@ class OpenSource:
 def open_source(
     split: Split, standard_input: Rereadable | None = None, encoding: str | None = None
 ) -> Iterator[OpenSource]:
-    """Open the source's bytes, decompressed if its first bytes say that they are compressed. Raises
-    SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
-    """
+    """Open the source's bytes, decompressed. Raises SourceError: here, or while it is read."""
     source = split.source
     with as_source_errors(source):
         if source.is_standard_input:
@@ -197,9 +195,8 @@ def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
 
 @contextmanager
 def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
-    """Yield the decompressed source as a file that can seek, as readers of Parquet need it.
-    Compressed data and standard input, which is hashed as it is read, can only be read in sequence:
-    they are copied to a temporary file.
+    """Yield the decompressed source as a file that can seek, as Parquet's readers need it: a
+    temporary copy of what can only be read in sequence.
     """
     if opened.stream is opened.raw and opened.hashing is None:
         yield cast(BinaryIO, opened.raw)
@@ -231,9 +228,7 @@ def _as_utf8(source: Source, stream: BinaryIO, encoding: str | None) -> BinaryIO
 
 
 def fault_of_head(head: bytes) -> str:
-    """Return what a file is that by its first bytes (at least 262, or all) cannot be read as data,
-    and what to do about it; empty if it may be.
-    """
+    """Return what is no data by its first 262 bytes, and what to do about it; else empty text."""
     if head.startswith(_LFS):
         return (
             "a Git LFS pointer, not the data: run git lfs pull, or check out with lfs: true on "
@@ -248,9 +243,8 @@ def fault_of_head(head: bytes) -> str:
 
 
 def fault_of_text(head: bytes) -> str:
-    """Return what is wrong with the start of a file that should be text; empty if nothing is. Token
-    ids of Megatron or nanoGPT, as 16 or 32 bits each, are control characters by a tenth or more; a
-    text, in whatever encoding, has hardly any.
+    """Return what is wrong with the start of a text file; empty if nothing is. Token ids of 16 or
+    32 bits are control characters by a tenth or more; texts have hardly any.
     """
     controls = len(head) - len(head.translate(None, _CONTROLS))
     is_text = controls < _FEW or _MOST_CONTROLS * controls <= len(head)

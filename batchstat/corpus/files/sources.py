@@ -82,12 +82,11 @@ def find_sources(
     *,
     allow_empty: bool = False,
 ) -> tuple[Source, ...]:
-    """Find the named files, in that order, without reading any. A path is a file, a folder (its
-    data files, sorted, or those of a saved `datasets` Dataset), a glob pattern, or `-` for standard
-    input; or an address of these, such as s3://bucket/*.jsonl. Other files in a folder are skipped
-    with a warning, results of batchstat without one. An empty file is an error, here or where it is
-    counted. Raises OptionError: no file is named, a path is empty, or standard input appears twice;
-    InputError: a file is missing, empty or unreadable; a folder or pattern without data files.
+    """Find the named files, in that order, without reading any: a file, a folder (its data files,
+    sorted, or those of a saved Dataset), a glob pattern, `-` for standard input, or an address of
+    these. Other files in a folder are skipped with a warning, results of batchstat without one.
+    Raises OptionError: no file, an empty path, or standard input twice; InputError: a file is
+    missing, empty (unless allowed) or unreadable; no data files.
     """
     if not paths:
         raise OptionError("no corpus", "name at least one file")

@@ -74,9 +74,8 @@ def unquoted_records(opened: OpenSource, dialect: Dialect) -> Iterator[Records]:
 def quoted_records(
     opened: OpenSource, dialect: Dialect, options: CorpusOptions
 ) -> Iterator[Records]:
-    """Yield the records of a file in which fields may be quoted, and span several lines. Many lines
-    are taken at once and parsed together, which is fast. From the first record on that is bad, too
-    long, or goes on after these lines, the rest of them is parsed record by record.
+    """Yield the records of a file with quotes. Many lines are parsed together, which is fast; from
+    a record on that is bad, too long, or goes on after them, the rest one by one.
     """
     # `csv` takes fields of up to 131,072 characters. Its limit is a C long, 32 bits on Windows.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
@@ -174,10 +173,9 @@ class _LongRecordError(Exception):
 
 
 class _RecordLines:
-    """Lines for `csv.reader`, which by itself would buffer a record of any size. Lines are taken
-    from the file many at a time, and read one by one as an iterator, or skipped. A record of more
-    than `MOST_RECORD_BYTES` is read up to the end of the line on which its last quote is closed,
-    without holding it in memory; then `_LongRecordError` is raised.
+    """Lines for `csv.reader`, which by itself would buffer a record of any size. One of more than
+    `MOST_RECORD_BYTES` is read to the line where its last quote closes, without holding it; then
+    `_LongRecordError` is raised.
     """
 
     def __init__(self, lines: Iterator[RawLines]) -> None:
@@ -258,9 +256,7 @@ class _RecordLines:
 
 
 def _refuse_quotes(path: str, lines: Lines, dialect: Dialect) -> None:
-    """Raise InputError for a line that can only have come from a writer that quotes fields, as
-    pandas does: a field in quotes with a doubled quote in it, or a header of quoted names.
-    """
+    """Raise InputError for a doubled quote in a quoted field, or a header of quoted names."""
     tab = re.escape(dialect.delimiter)
     whole = f'"([^"{tab}]|"")*"'
     field = f'(^|{tab})"([^"{tab}]|"")*""([^"{tab}]|"")*"({tab}|$)'

@@ -36,9 +36,8 @@ class JsonText:
                 return ""
 
     def value(self, marks: str) -> tuple[object, int]:
-        """Return the value that begins here (None if it is too long), and how many characters it
-        has; then the place is the mark after it, which is one of `marks`. Raises ValueError,
-        RecursionError: the value is malformed, or the file ends in it.
+        """Return the value here (None if it is too long) and its characters, and pass over it to
+        one of `marks`. Raises ValueError, RecursionError: it is malformed, or the file ends in it.
         """
         while True:
             try:
@@ -62,9 +61,7 @@ class JsonText:
                     raise
 
     def skip(self) -> int:
-        """Pass over the value that begins here, valid or not, to what follows it, and return how
-        many characters it has. Raises ValueError where the file ends in it.
-        """
+        """Pass over the value here, valid or not, and return its characters. Raises ValueError."""
         begin = self.before + self.at
         depth, in_string = 0, False  # `depth`: how many brackets and braces are open
         while self._text:

@@ -1,10 +1,8 @@
-"""Count texts by their pieces: each distinct piece is tokenized only once. A piece is what lies
-between two places at which a text may be cut (see `safe_cuts`), such as a word with the space
-before it. Pieces repeat far more often than whole texts. The pieces of a block of texts are slices
-of its bytes, which Arrow deduplicates without a copy. The tokenizer gets only pieces that were in
-no earlier block, many at a time, joined by one of its own special tokens: the id of this token
-separates the results. How often pieces repeat is measured in every block: where they hardly do, as
-in Chinese or base64, tokenizing whole texts is faster, and `count` returns None.
+"""Count texts by their pieces: what lies between two places at which a text may be cut (see
+`safe_cuts`), such as a word with the space before it. Each distinct piece is tokenized only once,
+many at a time, joined by a special token whose id separates the results. How often pieces repeat is
+measured in every block: where they hardly do, as in Chinese or base64, whole texts are faster, and
+`count` returns None.
 """
 
 import threading

@@ -98,9 +98,7 @@ _ANY = bytes(range(256))
 
 @dataclass(frozen=True)
 class Cuts:
-    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit:
-    between bytes a and b a text may be cut if `left[a] & right[b]` is not 0.
-    """
+    """Where texts may be cut: between bytes a and b if `left[a] & right[b]`, a bit per kind."""
 
     left: bytes
     right: bytes

@@ -53,9 +53,7 @@ Definition = dict[str, Any]  # a component of a tokenizer.json, parsed
 
 
 def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> bytes:
-    """Return the bytes after which a text may be cut if a space follows: all but the space, or
-    visible ASCII, or none where a step of the normalizer is not recognized.
-    """
+    """Return the bytes after which a text may be cut before a space; none if that is not known."""
     steps = steps_of(normalizer, "normalizers")
     maps = _precompiled_maps(steps)
     # A Replace of runs of spaces by the mark may only be the last step: later steps would see a
@@ -71,9 +69,7 @@ def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> by
 
 
 def keeps_line_ends(normalizer: Definition) -> bool:
-    """Return whether tabs and line ends between visible ASCII stay whitespace once normalized, as
-    in all steps that `valid_before_space` accepts, except maps: these are tried.
-    """
+    """Return whether tabs and line ends stay whitespace: maps, which are tried, may change them."""
     maps = _precompiled_maps(steps_of(normalizer, "normalizers"))
     texts = [f"_{end}_" for end in "\t\n\r"]
     return all(each.normalize_str(text)[1:-1].isspace() for each in maps for text in texts)

@@ -31,10 +31,9 @@ class Shortcut(ABC):
     def count(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """Return (n,) tokens of texts, or of pairs, with special tokens if these are counted. None
-        if this way cannot count them now, or if the tokenizer raises on one of them: the ordinary
-        way of counting then finds out on which one. Raises MiscountError: a text that the tokenizer
-        also counted has another number of tokens.
+        """Return (n,) tokens of texts or pairs, with special tokens if counted; None if this way
+        cannot count them now, or the tokenizer raises. Raises MiscountError: the tokenizer counts
+        others.
         """
         sides = [first] if second is None else [first, second]
         if self._special[len(sides)] is None:  # only the tokenizer itself counts such samples
@@ -66,9 +65,8 @@ class Shortcut(ABC):
 
 
 def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, int | None]:
-    """Return the number of special tokens of a sample, by its number of texts: 1, or 2 for a pair.
-    The number is 0 if `special_tokens` is false. It is None if the tokens of a sample may be other
-    than those of its texts and a fixed number of special ones: it is then tokenized whole.
+    """Return the number of special tokens of a sample by its texts, 1 or 2. None if it has other
+    tokens than those of its texts and a fixed number of these: it is tokenized whole.
     """
     # A template of the post-processor puts the same special tokens around all texts. But it may
     # also repeat or omit a text, even without special tokens: none that is published does.

@@ -197,9 +197,7 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
 
 
 def backend_of(given: Any) -> tokenizers.Tokenizer | None:
-    """Return what counts the texts of a loaded tokenizer, as a copy without truncation and padding.
-    None if it is not loaded, or if more than a tokenizer of the tokenizers library counts them.
-    """
+    """Return a copy of the backend that alone counts a loaded tokenizer's texts; None without."""
     if isinstance(given, tokenizers.Tokenizer):
         return _copy(given, given.encode_special_tokens)
     backend = getattr(given, "backend_tokenizer", None)
