@@ -29,8 +29,7 @@ _SHAREGPT_ROLES = {
 }
 _OPENAI_NAMES = {"from": "role", "value": "content"}
 
-# Parameters of transformers' `apply_chat_template` that would make it do something else than render
-# these messages with this template.
+# Parameters of `apply_chat_template` that say something else than how messages are rendered.
 _NOT_SETTINGS = {
     *("add_generation_prompt", "chat_template", "continue_final_message", "conversation"),
     *("max_length", "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors"),

@@ -74,8 +74,7 @@ def _find_text_column(
     )
     if len(candidates) != 1 or others or is_other:
         candidates = [name for name in candidates if name.lower() in TEXT_NAMES]
-    # `prompt` is a usual name of texts, but beside `completion`, or the two answers of preference
-    # data, it is only a part of the sample.
+    # `prompt` is a usual name of texts, but beside answers it is only a part of the sample.
     answers = [name for name in _ANSWER_NAMES if name in names] if "prompt" in names else []
     if len(candidates) == 1 and not answers:
         # Raises if the column appears twice.

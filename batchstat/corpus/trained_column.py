@@ -94,8 +94,7 @@ def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -
 
 def _mask_of_trained(content: ChunkContent, numbers: Ints, offsets: Ints, column: str) -> Any:
     """Decide which tokens carry loss from the values of their lists, laid end to end."""
-    # A list with no value but 0 and 1 is a mask. Any other has labels, of which a negative one
-    # other than -100 makes the record bad.
+    # Of labels, a negative one other than -100 makes the record bad.
     for position in np.flatnonzero((numbers < 0) & (numbers != NOT_TRAINED)).tolist():
         # The list that holds this position: the last one that begins at or before it.
         i = int(np.searchsorted(offsets, position, side="right")) - 1

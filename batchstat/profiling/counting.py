@@ -109,8 +109,7 @@ def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block
         def report_bad(i: int, error: Exception) -> None:
             block.report_bad(i, "not_counted", tokenizer.cannot_count(error))
 
-        # For many bytes this loads the fast engine. Loading cannot be interrupted: it waits until a
-        # block could be read.
+        # This may load the fast engine, which nothing interrupts: only once a block could be read.
         tokenizer.expect(sum(split.bytes for split in reader.splits))
         first_byte = reader.splits[0].first if reader.splits else 0
         # Where this block is in the corpus decides which of its texts check the shortcuts.

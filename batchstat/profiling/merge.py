@@ -61,8 +61,7 @@ def merge_splits(
                 f"no record of {source.shown} has column {options.label_column[0]!r}",
                 "pass another --label-column",
             )
-        # The digest of a file is joined of those of its splits, unless one failed. Standard input
-        # got its digest above.
+        # Joined of those of its splits, unless one failed; standard input got its digest above.
         if not source.digest and len(facts) == stop - first:
             digests = [digest for fact in facts for digest in fact.digests]
             source = replace(source, digest=joined_digest(digests))

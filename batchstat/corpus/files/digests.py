@@ -87,16 +87,22 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
     size, stop = split.source.bytes, split.end
     # 16 bytes are enough to recognize every compression.
     if is_compressed(file.read(16)):
-        # The first split has the whole file, so for this one it ends at `size`. The others are
-        # empty: nothing else matters to them.
+        # The first split then has the whole file, and the others are empty.
         yield stop, (size if split.first == 0 else stop)
     elif split.source.format == "parquet":
+        from batchstat.corpus.formats.parquet_files import open_parquet
+
         # The footer, whose length stands behind it; a damaged file may have any number there.
         file.seek(max(size - _PARQUET_END, 0))
         footer_bytes = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
         yield max(size - _PARQUET_END - footer_bytes, 0), size
-        # The rest of the last row group.
-        yield stop, max(stop, _end_of_groups(split))
+        # The rest of the last row group that begins in the split.
+        try:
+            parquet = open_parquet(file, split.source.shown)
+            end = max((parquet.span(i)[1] for i in parquet.groups_in(split)), default=0)
+        except pa.ArrowException:
+            end = size  # the reader will report what is wrong
+        yield stop, max(stop, end)
     elif split.source.format == "npy":
         # The header, with the type of the numbers, and the rest of the last number, up to 8 bytes.
         yield 0, HEAD_BYTES
@@ -106,15 +112,3 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
         yield 0, next_line(file, HEAD_BYTES)
         yield max(split.first - 1, 0), split.first
         yield stop, next_line(file, stop)
-
-
-def _end_of_groups(split: Split) -> int:
-    """Return where the last row group that begins in a split ends, in bytes; 0 if none begins."""
-    from batchstat.corpus.formats.parquet_files import open_parquet
-
-    try:
-        with split.location.open("rb") as file:
-            parquet = open_parquet(file, split.source.shown)
-            return max((parquet.span(i)[1] for i in parquet.groups_in(split)), default=0)
-    except pa.ArrowException:
-        return split.source.bytes  # the reader will report what is wrong

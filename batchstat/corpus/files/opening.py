@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from batchstat.corpus.files.compression import DAMAGE, decompressed
@@ -121,15 +120,21 @@ def open_source(
         # What the listing did not say (0 or empty) is not compared.
         if source.bytes not in (0, size) or source.etag not in ("", content):
             raise SourceError(f"{source.shown} changed since it was listed", "run again")
-        with _buffered(path, source) as file:
-            unpacked = _unpacked(source, file)
+        if is_remote(path):
+            # In the blocks that readers ask for, so that a split fetches little more than itself.
+            there = cast(Any, path).open("rb", block_size=8 << 20, cache_type="readahead")
+            raw = io.BufferedReader(Fetched(there, source.bytes), 1 << 20)
+        else:
+            raw = path.open("rb")
+        with raw:
+            unpacked = _unpacked(source, raw)
             # A compressed file whose name did not say so was divided into splits, but can only be
             # read from its start: the first split becomes the whole file, the others are empty.
-            if unpacked is not file and split.first == 0:
+            if unpacked is not raw and split.first == 0:
                 split = replace(split, stop=None)
-            elif unpacked is not file:
+            elif unpacked is not raw:
                 split = replace(split, first=source.bytes, stop=source.bytes)
-            yield OpenSource(split, _as_utf8(source, unpacked, encoding), file)
+            yield OpenSource(split, _as_utf8(source, unpacked, encoding), raw)
             if state_before != state_of(path):
                 raise SourceError(f"{source.shown} changed while it was being read", "run again")
 
@@ -183,14 +188,6 @@ def count_lines_before(split: Split) -> int:
             lines += data.count(b"\n")
             bytes_left -= len(data)
         return lines
-
-
-def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
-    if not is_remote(path):
-        return path.open("rb")
-    # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
-    file = cast(Any, path).open("rb", block_size=8 << 20, cache_type="readahead")
-    return io.BufferedReader(Fetched(file, source.bytes), 1 << 20)
 
 
 @contextmanager

@@ -153,7 +153,11 @@ def _at_address(
     try:
         storage, path = url_to_fs(full)
         storage.invalidate_cache()  # of earlier listings in this process
-        is_pattern = _is_pattern(storage, path)
+        # `?` starts the query of a web address, and a file may have * or [ in its name.
+        is_web = path.startswith(("http://", "https://"))
+        is_pattern = glob.has_magic(path) and (
+            "?" not in path if is_web else not storage.exists(path)
+        )
         if is_pattern:
             listing = storage.glob(path, detail=True)
         elif storage.isdir(path):
@@ -210,17 +214,6 @@ def _warn_of_ending(
                 "name its format with --input-format, txt if it is text",
             )
         )
-
-
-def _is_pattern(storage: Any, path: str) -> bool:
-    """Return whether a path at a storage is a glob pattern rather than the name of a file."""
-    if not glob.has_magic(path):
-        return False
-    # `?` starts the query of a web address.
-    if path.startswith(("http://", "https://")):
-        return "?" not in path
-    # A file may have * or [ in its name, as on this machine.
-    return not storage.exists(path)
 
 
 def _data_files_in_listing(
@@ -314,8 +307,7 @@ def _not_on_disk(path: Path) -> str:
     # slashes, as s3:/bucket. A scheme has at least two letters, and a drive of Windows has one.
     if re.match(r"[A-Za-z][\w+.-]+:", name):
         return f"{name}: an address has :// after its scheme, as in s3://bucket/key"
-    # A dataset of the Hub is named owner/dataset, without an ending. If there is a folder of the
-    # owner's name, a file in it is meant.
+    # A dataset of the Hub is named owner/dataset, unless there is a folder of the owner's name.
     is_on_hub = len(path.parts) == 2 and not (path.suffix or path.is_absolute())
     if not is_on_hub or path.parent.exists():
         return name

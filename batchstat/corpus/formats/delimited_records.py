@@ -81,14 +81,18 @@ def quoted_records(
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=options.on_error == "skip"))
     while lines.fill():
-        # A header such as `text, label`: a blank follows every separator of the file.
-        if lines.lines_read == 0 and options.separator is None:
-            _refuse_separator(opened.path, lines.left_if_short(), dialect)
-        if lines.lines_read == 0 and options.header:
-            header = next(filter(str.strip, lines.left_if_short()), "")
-            names = header.split(dialect.delimiter)[1:]
-            skips_blanks = bool(names) and all(name.startswith(" ") for name in names)
-            dialect = replace(dialect, skips_blanks=skips_blanks)
+        if lines.lines_read == 0:
+            first = next(filter(str.strip, lines.left_if_short()), "")
+            # Quotes inside of a text say nothing: the first field has to be quoted.
+            is_told = options.separator is not None or not first.startswith('"')
+            for other in () if is_told else SEPARATORS:
+                if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
+                    raise other_separator(f"{opened.path}: its first line has other fields", other)
+            # A header such as `text, label`: a blank follows every separator of the file.
+            if options.header:
+                names = first.split(dialect.delimiter)[1:]
+                skips_blanks = bool(names) and all(name.startswith(" ") for name in names)
+                dialect = replace(dialect, skips_blanks=skips_blanks)
         batch = _parse_together(lines, dialect)
         try:
             for line, fields in _parse_singly(opened.path, lines, dialect):
@@ -101,14 +105,6 @@ def quoted_records(
             raise
         if batch.rows:
             yield batch
-
-
-def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None:
-    first = next(filter(str.strip, lines), "")
-    # A text may have such quotes in it, which say nothing: the first field has to be quoted.
-    for other in SEPARATORS if first.startswith('"') else ():
-        if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
-            raise other_separator(f"{path}: its first line has other fields", other)
 
 
 SEPARATORS = (",", ";", "\t", "|")  # what separates fields in files that people have
@@ -226,8 +222,7 @@ class _RecordLines:
         line = self._read_line()
         if self._record_bytes <= MOST_RECORD_BYTES and isinstance(line, str):
             return line
-        # The record is too long. A line ends it if all quotes are closed there: their number is
-        # even, as a quote within a field is doubled.
+        # The record is too long. It ends on the line where the number of its quotes is even.
         while self._quotes % 2:
             try:
                 self._read_line()
@@ -246,8 +241,7 @@ class _RecordLines:
             self._record_bytes += line.size
             self._quotes += line.quotes
         else:
-            # ASCII has as many bytes as characters. Elsewhere, a lone surrogate stands for a byte
-            # that is not UTF-8; see `read_raw_lines`.
+            # A lone surrogate stands for a byte that is not UTF-8; see `read_raw_lines`.
             data = line if line.isascii() else line.encode(errors="surrogateescape")
             self._record_bytes += len(data)
             self._quotes += line.count('"')

@@ -65,9 +65,8 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
     _enter(path, text, keys)
     elements = _elements(path, text)
     yield from _within(path, elements, within) if within else elements
-    for (
-        _
-    ) in keys:  # behind the objects around the list, so that a file that is cut there is noticed
+    # Behind the objects around the list, so that a file that is cut there is noticed.
+    for _ in keys:
         while text.mark() == ",":
             if _next_key(path, text) is not None:
                 with _located(path, text):

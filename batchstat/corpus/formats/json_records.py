@@ -147,8 +147,7 @@ class RecordCollector:
         """Return the records that were added as a chunk, and start the next one."""
         # While no columns are chosen, all records are bad: any name does for the column.
         columns = self._columns or Columns(("text",))
-        # A settings column that no record has does not exist; where some have it, a record without
-        # it has null there, which is an error.
+        # A settings column that no record has does not exist; where some have it, null is an error.
         if columns.settings and not any(columns.settings in record for record in self._records):
             columns = replace(columns, settings=None)
         values = {name: [record.get(name) for record in self._records] for name in columns.all}

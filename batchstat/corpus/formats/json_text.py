@@ -51,7 +51,13 @@ class JsonText:
                 return value, size
             except (ValueError, RecursionError) as error:
                 chars_left = len(self._text) - self.at
-                if not _may_be_cut(error, self._text):
+                # A cut string or escape: the error is where it begins, maybe far from the end. All
+                # else that is cut, such as half of `true`, has less than 16 characters.
+                may_be_cut = isinstance(error, json.JSONDecodeError) and (
+                    error.msg.startswith(("Unterminated string", "Invalid \\"))
+                    or error.pos > len(self._text) - 16
+                )
+                if not may_be_cut:
                     raise
                 if chars_left > MOST_RECORD_BYTES:
                     return None, self.skip()
@@ -108,15 +114,6 @@ class JsonText:
             self.before += self.at
             self._text, self.at = "".join(parts), 0
         return size > 0
-
-
-def _may_be_cut(error: Exception, text: str) -> bool:
-    if not isinstance(error, json.JSONDecodeError):
-        return False
-    # A string or an escape that is cut: the error is where it begins, maybe far from the end.
-    is_cut_string = error.msg.startswith(("Unterminated string", "Invalid \\"))
-    # Anything else that is cut, such as half of `true`, has less than 16 characters.
-    return is_cut_string or error.pos > len(text) - 16
 
 
 def _decoded(opened: OpenSource) -> Iterator[str]:

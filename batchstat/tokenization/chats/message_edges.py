@@ -33,8 +33,7 @@ def with_edges(source: str) -> str | None:
     loop = _loop_of_messages(tree)
     if loop is None or EDGE in source:
         return None
-    # Make `tree` the syntax tree that the new template must have: EDGE at the end of the body of
-    # the loop, in an `if` that is always true.
+    # Make `tree` that of the new template: EDGE ends the loop's body, in an `if` that is true.
     edge = nodes.Output([nodes.TemplateData(EDGE)])
     loop.body.append(nodes.If(nodes.Const(True), [edge], [], []))
     # A template may have several loops: try EDGE before each `endfor` until the tree is right.

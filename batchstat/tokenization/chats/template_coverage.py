@@ -119,8 +119,7 @@ class _Words:
         marked = dict(message)
         reasoning_fields = [name for name in _REASONING if isinstance(message.get(name), str)]
         if any(message[name].strip() for name in reasoning_fields):
-            # One word in all of them: transformers uses all of these names for the same reasoning,
-            # and a template reads one of them.
+            # One word in all, which are names of the same: a template reads one of them.
             marked |= dict.fromkeys(reasoning_fields, self._new("reasoning"))
         for name in _CALLS:
             # The field has a list of calls, or one call.

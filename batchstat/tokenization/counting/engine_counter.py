@@ -134,18 +134,15 @@ class EngineCounter(Shortcut):
     def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
         """Return whether the engine is loaded, and wait for it if it is being loaded."""
         if self._engine is None:
-            self._note(sum(side.nbytes for side in sides))
+            # How much text will come is not known: half of what came so far is expected.
+            with self._lock:
+                self._bytes_without += sum(side.nbytes for side in sides)
+                bytes_so_far = self._bytes_without
+            self.expect(bytes_so_far // 2)
             # Wait: loading while others count would take twice as long on two cores.
             if self._loading is not None:
                 self._loading.join()
         return self._engine is not None
-
-    def _note(self, bytes_: int) -> None:
-        # How much text will come is not known: half of what came so far is expected.
-        with self._lock:
-            self._bytes_without += bytes_
-            bytes_so_far = self._bytes_without
-        self.expect(bytes_so_far // 2)
 
     def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""

@@ -164,9 +164,8 @@ def _finds_added_tokens(
     if not is_normalizing and any(_may_be_lost(*pair) for pair in product(raw, normalized)):
         return False
     # tokenizers takes raw tokens out of a text before it decides whether a normalized token is a
-    # whole word; the engine decides that in the whole text. So beside a raw token "12", another
-    # token is a whole word for tokenizers only. Raw tokens that neither begin nor end with a letter
-    # or digit do not matter.
+    # whole word; the engine decides that in the whole text. So beside a raw token "12", or any that
+    # begins or ends with a letter or digit, another token is a whole word for tokenizers only.
     is_word = any(token.normalized and token.single_word for token in added)
     if is_word and any(re.match(r"\w|.*\w\Z", token.content, re.DOTALL) for token in raw):
         return False

@@ -105,8 +105,7 @@ def _count_special(backend: tokenizers.Tokenizer, sides: int) -> int | None:
 
 def _probe_counts(backend: tokenizers.Tokenizer) -> dict[str, int]:
     """Return the number of tokens of each test text, without special tokens."""
-    # Texts without tokens are left out. If the empty text has tokens, nothing is returned, because
-    # the special tokens could not be told apart.
+    # Nothing is returned if the empty text has tokens: special ones could not be told apart.
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
     counts = {}
     # Added tokens are test texts, too, for vocabularies without letters.

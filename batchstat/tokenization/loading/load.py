@@ -184,8 +184,7 @@ def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
 
 
 def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
-    # Where a call of the tokenizer only passes texts on to its backend, a copy of the backend
-    # counts. Otherwise the tokenizer is called.
+    # A copy of the backend counts where a call only passes texts on to it.
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{origin}: model_max_length")
     backend = backend_of(tokenizer)
