@@ -22,7 +22,6 @@ class TokenRanges:
     offsets: Ints  # (n + 1,) sample i has edges[offsets[i] : offsets[i + 1]]
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return len(self.offsets) - 1
 
     @classmethod

@@ -144,8 +144,7 @@ def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[Finding], object]
 ) -> Iterator[tuple[Source, bool]]:
     """Yield the files at an address, and whether each is known to be empty."""
-    # The storage is asked once for a listing, which has the sizes and ETags of all files, so that a
-    # corpus of many files does not need a request for each.
+    # The storage is asked once for a listing, with sizes and ETags: not by a request for each file.
     location, full = as_path(address), full_address(address)
     address = as_shown(address)  # from here on, what messages may show of it
     from fsspec.core import url_to_fs
@@ -186,8 +185,7 @@ def _at_address(
         info = files.get(name, {})
         file_address = storage.unstrip_protocol(name)
         file_format = input_format or format_by_name(file_address) or "txt"
-        # The name of a single file may hold the query of its address, as over HTTP: only the
-        # address that was given says where this begins.
+        # The name of a single file may hold a query, of which only the given address says where.
         shown = address if names == [path] else as_shown(file_address)
         digest = identity(shown, etag_in(info))
         # A size that is not known is no sign of an empty file.

@@ -37,8 +37,7 @@ def read_json(
         records = _records_of_object(opened.path, text.whole())
     else:
         records = _records_at(opened.path, text, options.records)
-    # Each round makes a chunk: of the record that is taken here, and of those that
-    # `_records_of_chunk` then takes from the same iterator.
+    # Each round makes a chunk: `_records_of_chunk` takes the rest of it from the same iterator.
     for first in records:
         yield from collector.chunks(map(convert, _records_of_chunk(chain([first], records))))
 

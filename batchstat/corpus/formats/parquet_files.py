@@ -103,8 +103,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     data_end = max(group_ends, default=len(_MAGIC))
     if data_end > footer_begin:
         raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")
-    # Of files that were joined by `cat`, pyarrow would read only the last. The magic at the end of
-    # one and at the start of the next shows them.
+    # Of files that were joined by `cat`, pyarrow would read only the last: their magics show them.
     if _has_bytes(file, data_end, footer_begin, _MAGIC * 2):
         raise SourceError(
             f"{path} is not a readable Parquet file: it is several files, one after another",

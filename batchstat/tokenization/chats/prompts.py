@@ -28,8 +28,7 @@ def count_completions(
 
 def n_shared(one: Sequence[Any], other: Sequence[Any]) -> int:
     """Return how many items two sequences share before they differ or the shorter one ends."""
-    # A binary search for the first size at which their beginnings differ: comparing slices is much
-    # faster in Python than comparing items one by one.
+    # Search the size at which beginnings differ: Python compares slices much faster than items.
     sizes = range(1, min(len(one), len(other)) + 1)
     return bisect(sizes, 0, key=lambda size: one[:size] != other[:size])
 

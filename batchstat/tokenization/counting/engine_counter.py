@@ -92,8 +92,7 @@ class EngineCounter(Shortcut):
             whole_ids = _, whole_offsets = self._checked_ids(wholes, whole_texts)
             shared, is_uncertain = shared_ids(prompt_ids, whole_ids, around)
             counts = np.stack([np.diff(whole_offsets) + special, shared], axis=1)
-            # The tokenizer itself counts samples whose shared tokens are uncertain, and those with
-            # a text that the engine may count differently.
+            # The tokenizer itself counts what is uncertain, or may be counted differently.
             unsure = possibly_miscounted(prompt_texts) + possibly_miscounted(whole_texts)
             rows = sorted({*unsure, *np.flatnonzero(is_uncertain).tolist()})
             if rows:
@@ -134,15 +133,18 @@ class EngineCounter(Shortcut):
     def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
         """Return whether the engine is loaded, and wait for it if it is being loaded."""
         if self._engine is None:
-            # How much text will come is not known: half of what came so far is expected.
-            with self._lock:
-                self._bytes_without += sum(side.nbytes for side in sides)
-                bytes_so_far = self._bytes_without
-            self.expect(bytes_so_far // 2)
+            self._note(sum(side.nbytes for side in sides))
             # Wait: loading while others count would take twice as long on two cores.
             if self._loading is not None:
                 self._loading.join()
         return self._engine is not None
+
+    def _note(self, bytes_: int) -> None:
+        # How much text will come is not known: half of what came so far is expected.
+        with self._lock:
+            self._bytes_without += bytes_
+            bytes_so_far = self._bytes_without
+        self.expect(bytes_so_far // 2)
 
     def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""
