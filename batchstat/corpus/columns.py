@@ -29,7 +29,7 @@ def choose_columns(
     inside: Inside = NOTHING_INSIDE,
 ) -> Columns:
     """Choose which columns of a file are read; without an option, the content is the only text, or
-    as usual. Raises InputError: a column is missing, there twice, or ambiguous.
+    one named as usual. Raises InputError: a column is missing, there twice, or ambiguous.
     """
     # Every column that an option names must be in the file exactly once.
     for option_name in (*SINGLE_COLUMNS, "text_column", "label_column"):

@@ -140,7 +140,7 @@ class CorpusReader:
     def samples(
         self, reading: Reading, chunks: Iterable[Chunk], bytes_before: int = 0
     ) -> Iterator[Block]:
-        """Yield the samples of a split's chunks. Raises InputError: a record, if not skipped."""
+        """Yield the samples of a split's chunks. Raises InputError: a bad record not skipped."""
         for chunk in chunks:
             # A chunk without a record that could be read says nothing about the label.
             if chunk.label_seen is not None:

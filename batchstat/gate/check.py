@@ -112,7 +112,7 @@ def measure_report(
     limits: Iterable[Limit],
     device: Device | None = None,
 ) -> CheckedReport:
-    """Return the numbers of a check of a whole corpus. Raises OptionError; InputError: a part."""
+    """Return the numbers of a check of a whole corpus. Raises OptionError or InputError."""
     corpus = profile.corpus
     if corpus.failed:
         raise InputError(

@@ -55,7 +55,7 @@ class TokenRanges:
     @classmethod
     def of_counts(cls, counts: Ints) -> "TokenRanges":
         """Build ranges of `counts[i]` tokens of each sample, where only their number is known:
-        those after the first, which carries no loss, even to one token behind the sample.
+        those after the first, which carries no loss; they may end one token behind the sample.
         """
         # Each sample has one range, [1, count + 1].
         edges = np.stack([np.ones_like(counts), counts + 1], axis=1).reshape(-1)

@@ -36,8 +36,8 @@ def in_order(
     workers: int,
     pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Result]:
-    """Yield `work(item)` for each item, in order, by up to `workers` threads, which take at most
-    one item more ahead. InputError of `items` comes after the results before it.
+    """Yield `work(item)` for each item, in order, by up to `workers` threads; at most one item more
+    is taken ahead. InputError of `items` comes after the results before it.
     """
     if workers == 1:
         yield from map(work, items)

@@ -82,7 +82,7 @@ def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
 
 def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
     """Yield the bytes outside a split that its counts depend on, as spans from first to stop."""
-    # What names columns, and the rest of the last line, row group or number that begins in it.
+    # What names the columns, and the rest of the last line, row group or number of the split.
     size, stop = split.source.bytes, split.end
     # 16 bytes are enough to recognize every compression.
     if is_compressed(file.read(16)):

@@ -123,18 +123,18 @@ def open_source(
         if is_remote(path):
             # In the blocks that readers ask for, so that a split fetches little more than itself.
             there = cast(Any, path).open("rb", block_size=8 << 20, cache_type="readahead")
-            raw = io.BufferedReader(Fetched(there, source.bytes), 1 << 20)
+            file: io.BufferedReader[Any] = io.BufferedReader(Fetched(there, source.bytes), 1 << 20)
         else:
-            raw = path.open("rb")
-        with raw:
-            unpacked = _unpacked(source, raw)
+            file = path.open("rb")
+        with file:
+            unpacked = _unpacked(source, file)
             # A compressed file whose name did not say so was divided into splits, but can only be
             # read from its start: the first split becomes the whole file, the others are empty.
-            if unpacked is not raw and split.first == 0:
+            if unpacked is not file and split.first == 0:
                 split = replace(split, stop=None)
-            elif unpacked is not raw:
+            elif unpacked is not file:
                 split = replace(split, first=source.bytes, stop=source.bytes)
-            yield OpenSource(split, _as_utf8(source, unpacked, encoding), raw)
+            yield OpenSource(split, _as_utf8(source, unpacked, encoding), file)
             if state_before != state_of(path):
                 raise SourceError(f"{source.shown} changed while it was being read", "run again")
 
@@ -225,7 +225,7 @@ def _as_utf8(source: Source, stream: BinaryIO, encoding: str | None) -> BinaryIO
 
 
 def fault_of_head(head: bytes) -> str:
-    """Return what is no data by its first 262 bytes, and what to do about it; else empty text."""
+    """Return by its first 262 bytes what a file is that is no data, and what to do; or empty."""
     if head.startswith(_LFS):
         return (
             "a Git LFS pointer, not the data: run git lfs pull, or check out with lfs: true on "

@@ -84,8 +84,8 @@ def quoted_records(
         if lines.lines_read == 0:
             first = next(filter(str.strip, lines.left_if_short()), "")
             # Quotes inside of a text say nothing: the first field has to be quoted.
-            is_told = options.separator is not None or not first.startswith('"')
-            for other in () if is_told else SEPARATORS:
+            others = SEPARATORS if options.separator is None and first.startswith('"') else ()
+            for other in others:
                 if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
                     raise other_separator(f"{opened.path}: its first line has other fields", other)
             # A header such as `text, label`: a blank follows every separator of the file.

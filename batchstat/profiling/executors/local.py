@@ -82,7 +82,7 @@ def _task_in(file: Path) -> CountTask:
 
 @contextmanager
 def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
-    """Yield processes that count. Raises InputError without a main guard; else BrokenExecutor."""
+    """Yield processes that count. Raises InputError: no main guard; BrokenExecutor: one died."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 

@@ -63,9 +63,9 @@ def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
 
 def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
     """Return a mask of one text: 1 for a token that the installed transformers takes for marked.
-    Before 5.24, it asked only for the tokens of a range's first and last character: the first of
-    several; without that, or if it is token 0, all of the rest. Source: `apply_chat_template` of
-    src/transformers/tokenization_utils_base.py, 5.24 and 5.23.
+    Before 5.24, it looked only for the tokens of a range's first and last character, the first of
+    several; where the latter was not found, or was token 0, it marked the rest. Source:
+    `apply_chat_template` of src/transformers/tokenization_utils_base.py, 5.24 and 5.23.
     """
     if _version() >= (5, 24):
         return mask_tokens(tokens, ranges)

@@ -80,7 +80,7 @@ class CountCheck:
     special_tokens: bool = True
 
     def check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, recount: Recount) -> None:
-        """Compare the counts of some samples. Raises MiscountError; RefusedError: no count."""
+        """Compare the counts of some samples. Raises MiscountError, or RefusedError."""
         # For each side, (n + 1,) where each text begins in its bytes, and where the last one ends.
         borders = [text_buffers(side)[0] for side in sides]
         block_bytes = sum(int(offsets[-1]) for offsets in borders)

@@ -32,8 +32,7 @@ class Shortcut(ABC):
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
         """Return (n,) tokens of texts or pairs, with special tokens if counted; None if this way
-        cannot count them now, or the tokenizer raises. Raises MiscountError: the tokenizer counts
-        others.
+        cannot count them now, or the tokenizer raises. Raises MiscountError: a wrong count.
         """
         sides = [first] if second is None else [first, second]
         if self._special[len(sides)] is None:  # only the tokenizer itself counts such samples
