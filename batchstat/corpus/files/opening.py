@@ -225,7 +225,7 @@ def _as_utf8(source: Source, stream: BinaryIO, encoding: str | None) -> BinaryIO
 
 
 def fault_of_head(head: bytes) -> str:
-    """Return by its first 262 bytes what a file is that is no data, and what to do; or empty."""
+    """Return what a file without data is by its first 262 bytes, and what to do; else empty."""
     if head.startswith(_LFS):
         return (
             "a Git LFS pointer, not the data: run git lfs pull, or check out with lfs: true on "
