@@ -55,9 +55,7 @@ def decoded(values: pa.Array) -> pa.Array:
 
 
 def as_objects(values: pa.Array) -> list[Any]:
-    """Return values as Python objects, with the JSON in them parsed. The datasets library writes
-    objects as JSON text where their fields differ from row to row.
-    """
+    """Return values as Python objects, with the JSON text that datasets writes in them parsed."""
     parse, objects = _json_parser(values.type), decoded(values).to_pylist()
     return [value if parse is None or value is None else parse(value) for value in objects]
 
@@ -86,10 +84,7 @@ def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def decoded_bytes(values: pa.Array) -> Ints:
-    """Return (n,) estimated bytes that each value would take once decoded, by which readers decode
-    a column in parts: with dictionaries, runs and views, a file of a few bytes can stand for
-    gigabytes.
-    """
+    """Return (n,) bytes of each value once decoded: a small dictionary may stand for gigabytes."""
     dtype = values.type
     if isinstance(dtype, pa.BaseExtensionType):
         return decoded_bytes(values.storage)
@@ -127,9 +122,8 @@ def decoded_bytes(values: pa.Array) -> Ints:
 
 
 def ranges_within(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tuple[int, int]]:
-    """Divide consecutive values into ranges of at most so many bytes and values. Yields the start
-    of each range and its stop, one past its end: for sizes [3, 4, 9] and 8 bytes, (0, 2) and (2,
-    3). A value that is too large by itself is a range of its own.
+    """Divide consecutive values into ranges of at most so many bytes and values, or of one large
+    value. Yields start and stop: for sizes [3, 4, 9] and 8 bytes, (0, 2) and (2, 3).
     """
     bytes_before = offsets_from_sizes(sizes)  # (n + 1,) bytes of all values before each
     start = 0

@@ -29,8 +29,7 @@ _SHAREGPT_ROLES = {
 }
 _OPENAI_NAMES = {"from": "role", "value": "content"}
 
-# Parameters of transformers' `apply_chat_template` that would make it do something else than render
-# these messages with this template.
+# Parameters of `apply_chat_template` that say something else than how messages are rendered.
 _NOT_SETTINGS = {
     *("add_generation_prompt", "chat_template", "continue_final_message", "conversation"),
     *("max_length", "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors"),
@@ -56,11 +55,9 @@ NO_INPUTS = TemplateInputs()  # the inputs of a chat that has only messages
 
 
 def as_chat(value: object, kept_format: str | None = None) -> list[Message]:
-    """Return a chat as a list of messages with `role` and `content`. Two formats are known.
-    OpenAI's messages have `role` and `content`, which may be a list of text parts, and `tool_calls`
-    or the older `function_call`. ShareGPT's have `from` and `value`, and other names for the roles:
-    `human` is OpenAI's `user`. Raises ChatError: another format, no messages, an unknown role,
-    neither content nor a tool call.
+    """Return a chat as messages with `role` and `content`, of OpenAI's format or ShareGPT's, whose
+    keys are `from` and `value`, and whose `human` is OpenAI's `user`. Raises ChatError: another
+    format, no messages, an unknown role, neither content nor a tool call.
     """
     if not isinstance(value, list):
         raise ChatError("not a list of messages")
@@ -84,9 +81,8 @@ def inputs_from_tools(tools: object) -> TemplateInputs:
 
 
 def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
-    """Return what a template gets beside the messages of a chat that is handed on as it is written.
-    Unlike in `inputs_from_tools`, an empty list of tools is handed on, as TRL does. If tools or
-    settings cannot be handed on, nothing is, and the field `wrong` says why.
+    """Return what a template gets beside a chat that is handed on as it is written; an empty list
+    of tools is, too, as TRL does. `wrong` says why nothing can be handed on.
     """
     tools = parsed_text(tools)
     if not isinstance(settings, dict):

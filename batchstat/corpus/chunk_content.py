@@ -33,9 +33,7 @@ from batchstat.storage.arrow_numbers import as_numpy
 
 
 class ChunkContent:
-    """Checked values of one chunk. Each method reads one column of the chunk, which has `size`
-    records. A record whose value is wrong is added to `bad`, and its value is empty or 0.
-    """
+    """Checked values of a chunk, by column; a wrong one is empty or 0, and its record in `bad`."""
 
     def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:
         self.bad = dict(chunk.bad)
@@ -53,7 +51,7 @@ class ChunkContent:
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
                 hint = _hint(column, next(iter(values.slice(0, 1).to_pylist()), None))
                 raise self.wrong_type(column, values, f"text is expected{hint}")
-            for i in _positions_of_nulls(values):
+            for i in np.flatnonzero(as_numpy(values.is_null())).tolist():
                 self.reject(i, f"{column!r} is null where text is expected")
             texts_or_nulls = values.cast(pa.large_string())
             return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
@@ -149,7 +147,7 @@ class ChunkContent:
 
     def reject_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
         """Mark records as bad whose list is null or contains null, where `expected` should be."""
-        for i in _positions_of_nulls(lists):
+        for i in np.flatnonzero(as_numpy(lists.is_null())).tolist():
             self.reject(i, f"{column!r} is null where {expected} is expected")
         # The elements of all lists, end to end, and for each element the record that it is of.
         elements = decoded(pc.list_flatten(lists))
@@ -170,8 +168,7 @@ class ChunkContent:
             return np.where(outside, 0, numbers).astype(np.int64)
         checked = np.zeros(self._chunk.size, dtype=np.int64)
         for i, number in enumerate(as_list(values)):
-            # In .csv and .tsv files every value is text; int() raises for more than 4,300 digits.
-            # All 64-bit numbers have at most 20 digits.
+            # As in .csv; int() raises for 4,300 digits, and 64-bit numbers have at most 20.
             if isinstance(number, str) and number.isdecimal() and len(number) <= 20:
                 number = int(number)
             if type(number) is not int:
@@ -209,9 +206,7 @@ class ChunkContent:
         self.bad.setdefault(i, BadRecord(reason, message))
 
     def _as_arrow(self, texts: list[str], records: Sequence[int]) -> pa.LargeStringArray:
-        """Return texts as an Arrow array; a record with half a surrogate pair is bad, and such a
-        text becomes empty. `records` has the index of the record that each text is of.
-        """
+        """Return texts, each of its record in `records`; half a surrogate pair makes it bad."""
         try:
             return pa.array(texts, pa.large_string())
         except UnicodeEncodeError:
@@ -241,11 +236,6 @@ def _text_bytes(value: object) -> int:
     if isinstance(value, dict):
         return sum(map(_text_bytes, value.values()))
     return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
-
-
-def _positions_of_nulls(values: pa.Array) -> list[int]:
-    positions: list[int] = np.flatnonzero(as_numpy(values.is_null())).tolist()
-    return positions
 
 
 def as_list(values: Column) -> list[Any]:

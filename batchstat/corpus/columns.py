@@ -28,9 +28,8 @@ def choose_columns(
     options: CorpusOptions,
     inside: Inside = NOTHING_INSIDE,
 ) -> Columns:
-    """Choose which columns of a file are read: the content, and what the options ask for beside it.
-    Unless an option names it, the content is the only column of text, or one named as usual. Raises
-    InputError: a column is missing or appears twice, or the text column is ambiguous.
+    """Choose which columns of a file are read; without an option, the content is the only text, or
+    one named as usual. Raises InputError: a column is missing, there twice, or ambiguous.
     """
     # Every column that an option names must be in the file exactly once.
     for option_name in (*SINGLE_COLUMNS, "text_column", "label_column"):
@@ -75,8 +74,7 @@ def _find_text_column(
     )
     if len(candidates) != 1 or others or is_other:
         candidates = [name for name in candidates if name.lower() in TEXT_NAMES]
-    # `prompt` is a usual name of texts, but beside `completion`, or the two answers of preference
-    # data, it is only a part of the sample.
+    # `prompt` is a usual name of texts, but beside answers it is only a part of the sample.
     answers = [name for name in _ANSWER_NAMES if name in names] if "prompt" in names else []
     if len(candidates) == 1 and not answers:
         # Raises if the column appears twice.

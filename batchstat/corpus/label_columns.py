@@ -27,10 +27,9 @@ _TIMES = ("date", "time", "timestamp", "duration")
 
 
 def read_labels(content: ChunkContent, columns: Sequence[str]) -> pa.Array:
-    """Return (size,) labels as large_string; null for a record without a label. If any record has a
-    list of texts, all have lists of large_string. A list of numbers is one label, their
-    `list_text`: whether it holds classes or says of each class whether it is there can only be told
-    from all lists of a corpus, which `Labels.resolved` does. Raises InputError: another type.
+    """Return (size,) labels as large_string, or lists of it if any has a list of texts; null for
+    none. Lists of numbers are their `list_text`, as only all lists of a corpus say what they hold:
+    see `Labels.resolved`. Raises InputError: another type.
     """
     if len(columns) > 1:
         return _labels_by_column(content, columns)

@@ -56,9 +56,7 @@ class Lines:
 
 
 def read_lines(opened: OpenSource) -> Iterator[Lines]:
-    r"""Yield the lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only, and
-    is never divided. A byte-order mark is left out; a line of more than `MOST_RECORD_BYTES` is bad.
-    """
+    r"""Yield lines in blocks of about 8 MiB; they end with \n or \r\n only; long ones are bad."""
     for block in _blocks(opened):
         if block.long is not None:
             bad = BadRecord("too_long", too_long("line", block.long.size))
@@ -74,9 +72,7 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
 
 
 def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
-    r"""Yield the lines of a source as Python's texts, many at a time, each with its \n or \r\n.
-    Raises InputError for bytes that are not UTF-8, unless bad records are skipped.
-    """
+    r"""Yield lines as texts, many at once, with their ends. Raises InputError: not UTF-8."""
     for block in _blocks(opened):
         if block.long is not None:
             yield [block.long]

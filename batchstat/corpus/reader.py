@@ -102,9 +102,7 @@ class Reading:
 
 
 class CorpusReader:
-    """Reads the samples of a corpus, and counts the records that are skipped. A bad record is
-    skipped and counted, or ends the reading after the samples before it.
-    """
+    """Reads the samples of a corpus; a bad record is skipped and counted, or ends the reading."""
 
     def __init__(
         self,
@@ -120,9 +118,7 @@ class CorpusReader:
             one_of("input_format", options.input_format, READERS)
 
     def blocks(self) -> Generator[Block, None, None]:
-        """Yield the samples of all splits in order. Raises InputError: a source that cannot be read
-        in its format, or a bad record unless bad records are skipped.
-        """
+        """Yield the samples of all splits in order. Raises InputError: a bad source or record."""
         bytes_before = 0
         for split in self.splits:
             reading = self.begin(split.source)
@@ -144,9 +140,7 @@ class CorpusReader:
     def samples(
         self, reading: Reading, chunks: Iterable[Chunk], bytes_before: int = 0
     ) -> Iterator[Block]:
-        """Yield the samples of the chunks of one split; `reading` counts skipped records.
-        Raises InputError for a bad record, after the samples before it, unless these are skipped.
-        """
+        """Yield the samples of a split's chunks. Raises InputError: a bad record not skipped."""
         for chunk in chunks:
             # A chunk without a record that could be read says nothing about the label.
             if chunk.label_seen is not None:

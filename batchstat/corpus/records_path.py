@@ -13,9 +13,7 @@ _MOST_STEPS = 20
 
 
 def steps_of(path: str) -> list[str]:
-    """Parse where the samples of a JSON value are: a path such as `data`, `data[].paragraphs[]` or
-    `[]`. Returns its keys, and `EACH`; the last is `EACH`. Raises OptionError.
-    """
+    """Return the keys and `EACH`s of a path such as `data[].paragraphs[]`. Raises OptionError."""
     steps: list[str] = []
     for part in path.split("."):
         key = part.rstrip("[]")
@@ -36,9 +34,7 @@ def steps_of(path: str) -> list[str]:
 
 
 def expanded(value: object, steps: Sequence[str]) -> Iterator[object]:
-    """Yield the records at the end of some steps from a value, each with the columns of the objects
-    around it, of which its own come first; nothing where a step leads nowhere.
-    """
+    """Yield the records at the end of steps from a value, with the columns of objects around it."""
     if not steps:
         yield value
         return
@@ -62,9 +58,7 @@ def as_record(value: object) -> object:
 
 
 def with_nested(record: Any, names: Sequence[str]) -> Any:
-    """Return a record with the columns of these names that are inside of its objects, such as
-    `data.text`, or `parts.0.text` in the first element of a list.
-    """
+    """Return a record with its columns of these names inside of objects, such as `data.text`."""
     if not isinstance(record, dict):
         return record
     found = {name: nested(record, name, _ABSENT) for name in names if name not in record}

@@ -45,10 +45,8 @@ class TrainedColumn:
 
 
 def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
-    """Read the column of a chunk that says which tokens carry loss. Raises InputError. It may hold
-    numbers of trained tokens, or lists with a value for each token. A list of 0 and 1, or of
-    booleans, is a mask, in which 1 marks a token that carries loss. Any other list has labels, of
-    which -100 marks a token without loss.
+    """Read which tokens carry loss: numbers of them, or lists with a value for each token. A list
+    of 0 and 1 is a mask; any other has labels, -100 without loss. Raises InputError.
     """
     values = content.values(column)
     if isinstance(values, pa.Array) and is_list(values.type):
@@ -96,8 +94,7 @@ def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -
 
 def _mask_of_trained(content: ChunkContent, numbers: Ints, offsets: Ints, column: str) -> Any:
     """Decide which tokens carry loss from the values of their lists, laid end to end."""
-    # A list with no value but 0 and 1 is a mask. Any other has labels, of which a negative one
-    # other than -100 makes the record bad.
+    # Of labels, a negative one other than -100 makes the record bad.
     for position in np.flatnonzero((numbers < 0) & (numbers != NOT_TRAINED)).tolist():
         # The list that holds this position: the last one that begins at or before it.
         i = int(np.searchsorted(offsets, position, side="right")) - 1

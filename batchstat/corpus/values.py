@@ -27,9 +27,8 @@ def holds_values(corpus: object) -> bool:
 
 
 def table_of(values: Any, options: CorpusOptions) -> "tuple[pd.DataFrame, CorpusOptions]":
-    """Turn one value per sample into a table of one column, and name that column in the options. If
-    these name none, the type of the first value decides what it holds. Raises OptionError for other
-    values, InputError for none.
+    """Return one value per sample as a table, and options that name its column; if none does, the
+    first value's type decides. Raises OptionError: other values; InputError: none.
     """
     import pandas as pd
 
@@ -63,9 +62,7 @@ def table_of_texts(texts: Iterable[Any]) -> "pd.DataFrame":
 
 
 def _kind_of(series: "pd.Series[Any]") -> str:
-    """Return what the first value that is not missing shows all values to be: `text`, `length`,
-    `messages` or `tokens`. With `_column` appended, it is the name of an option.
-    """
+    """Return what the first value shows all to be: `text`, `length`, `messages` or `tokens`."""
     first = next(iter(series.dropna()), None)
     if first is None:
         raise InputError("the corpus has no values", "pass some")

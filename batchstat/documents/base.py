@@ -1,6 +1,5 @@
-"""What all documents share: how records become JSON; and the error in place of one. A document
-declares each number once, with its name, type, unit and a sentence: `told`. Its JSON, its JSON
-Schema, the paths of limits and the glossary follow from that: see `documents.parts`.
+"""What all documents share: how records become JSON, and the error in place of one. Each number is
+declared once, by `told`; JSON, schemas, limits and glossary follow: see `documents.parts`.
 """
 
 import json
@@ -73,9 +72,7 @@ def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]
 
 
 def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return a DataFrame with a row for each document and a column for each number in it. The
-    number `mean` of `lengths` is in column `lengths_mean`. Columns of nulls are left out.
-    """
+    """Return a DataFrame of documents; `mean` of `lengths` is in `lengths_mean`; without nulls."""
     import pandas as pd
 
     frame = pd.DataFrame(dict(_numbers(row)) for row in rows)

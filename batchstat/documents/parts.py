@@ -55,9 +55,7 @@ class Part:
         return not any(each.is_required for each in self.keys.values())
 
     def json(self, value: Any) -> Any:
-        """Return the value of this part as `json.dumps` takes it. Raises ValueError: a number out
-        of its range, or a key that is not declared.
-        """
+        """Return its value as `json.dumps` takes it. Raises ValueError unless it is as declared."""
         if value is None:
             # A part without a type may be anything, and so null.
             if self.is_nullable or self.type is None:

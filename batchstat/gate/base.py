@@ -44,9 +44,7 @@ class Base:
             return value
 
     def since(self, strategy: str, report: Mapping[str, Any], version: str) -> Since:
-        """Return what has changed since: what is trained, files of the corpus, settings; nothing
-        since a time without an answer. Raises InputError: the base is not what batchstat writes.
-        """
+        """Return what has changed since a time with an answer. Raises InputError: a broken base."""
         if self.check is None:
             return Since(self.name, ())
         before, report = self.check["report"], plain(report)  # as JSON has it: no tuples
@@ -67,9 +65,7 @@ class Base:
 
 
 def load_base(path: Path, check_name: str) -> Base:
-    """Return the check with this name in a file of `batchstat check --format json=FILE`. Raises
-    InputError: no file, or none with an answer for that check.
-    """
+    """Return a check of a file of --format json=FILE. Raises InputError: no file, or no answer."""
     shown = path.as_posix()
     try:
         check_regular(path)

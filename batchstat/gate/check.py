@@ -112,9 +112,7 @@ def measure_report(
     limits: Iterable[Limit],
     device: Device | None = None,
 ) -> CheckedReport:
-    """Return the numbers of a check, always of its whole corpus. Raises OptionError: an invalid
-    strategy; InputError: the profile lacks splits or records, which no limit allows.
-    """
+    """Return the numbers of a check of a whole corpus. Raises OptionError or InputError."""
     corpus = profile.corpus
     if corpus.failed:
         raise InputError(
@@ -154,9 +152,7 @@ def require_limits(limits: Iterable[Limit], has_base: bool, subject: str) -> Non
 def judge(
     report: Mapping[str, Any], limits: Iterable[Limit], base: Base | None = None
 ) -> tuple[Outcome, ...]:
-    """Compare each limit with its number; a limit on a difference also with the base's number.
-    Raises InputError: the report or the base lacks a number.
-    """
+    """Compare each limit with its numbers. Raises InputError: the report or the base lacks one."""
     outcomes = []
     for limit in limits:
         try:

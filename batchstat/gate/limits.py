@@ -59,11 +59,9 @@ def in_force(limits: Mapping[str, Limit | None], has_base: bool) -> list[Limit]:
 
 
 def read_limits(table: Mapping[str, Any], origin: str) -> dict[str, Limit | None]:
-    """Return the limits of a table, each by its bound and path, such as `max strategy.fill`; None
-    for a limit that is off. Keys are names, whose value is the limit, `off`, or a table of limit
-    and level: `max-padding = "5%"`; and paths, whose value is `off`, or a table of bounds and
-    level: `lengths.p99 = {max = 2048, level = "warn"}`. Raises OptionError: an unknown limit,
-    number, bound or level, or an invalid limit.
+    """Return the limits of a table by bound and path, such as `max strategy.fill`; None for one
+    that is off. Keys are names, as `max-padding = "5%"` or a table of limit and level; or paths, as
+    `lengths.p99 = {max = 2048, level = "warn"}`. Raises OptionError: what is unknown or invalid.
     """
     limits: dict[str, Limit | None] = {}
     for name, value in _each_limit(table):
@@ -179,9 +177,8 @@ def _parse_limit(
 def propose_limits(
     report: Mapping[str, Any], *, may_drop: bool = False, has_budget: bool = True
 ) -> Limits:
-    """Return limits that the measured values keep with a margin, which `init` writes. The margin is
-    half a percentage point for padding, truncated and dropped tokens; five points for fill; a tenth
-    for the number of samples and for both ratios; none for batches over budget.
+    """Return limits that the measured values keep with a margin: half a percentage point; of fill
+    five; a tenth for the number of samples and ratios; none for batches over budget.
     """
     numbers, basis = report["strategy"], report["basis"]
     limits = [_limit_above("max-padding", numbers["padding_ratio"])]

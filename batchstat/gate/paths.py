@@ -1,8 +1,7 @@
-"""Numbers of a report by their JSON path, such as `strategy.padding_ratio`. A path consists of keys
-separated by dots; `[3]` selects an element of a list, `[label=spam]` the one with that value (in
-quotes if it contains brackets or quotes), `[label=null]` the one without. The report declares its
-numbers and which of them are ratios, so that a limit on a number that does not exist is rejected
-before anything is counted.
+"""Numbers of a report by their JSON path, such as `strategy.padding_ratio`: keys separated by dots;
+`[3]` selects an element of a list, `[label=spam]` the one with that value (in quotes if it contains
+brackets or quotes), `[label=null]` the one without. What a report declares decides before anything
+is counted which numbers there are.
 """
 
 import json
@@ -30,9 +29,7 @@ Step = str | int | tuple[str, str]
 
 
 def kind_at(path: str) -> Kind:
-    """Return the kind of number at a path: a count, a ratio or another number, which is declared
-    before there is a report. Raises OptionError: no report has a number at this path.
-    """
+    """Return the kind of number that is declared at a path. Raises OptionError if none is."""
     part: Part | None = _declared()
     for step in _steps(path):
         part = None if part is None else _part_below(part, step)
@@ -65,9 +62,7 @@ def _numbers(part: Part, path: str) -> Iterator[tuple[str, Kind]]:
 
 
 def value_at(report: Mapping[str, Any], path: str) -> Number:
-    """Return the number at a path of a report. Raises InputError: the report has none, such as the
-    share of a class that does not occur.
-    """
+    """Return the number at a path of a report. Raises InputError where the report has none."""
     value: Any = report
     part: Part | None = _declared()
     for step in _steps(path):
@@ -98,9 +93,7 @@ def _hint(path: str) -> str:
 
 
 def _steps(path: str) -> list[Step]:
-    """Divide a path into steps: `classes[label=spam].share` has three steps, `classes`,
-    `(label, spam)` and `share`. Raises OptionError if it is not a path.
-    """
+    """Divide a path into steps: `a[b=c].d` into `a`, `(b, c)` and `d`. Raises OptionError."""
     steps: list[Step] = []
     start = 0
     while start < len(path):

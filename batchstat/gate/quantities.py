@@ -16,9 +16,7 @@ _MOST_DIGITS = 17  # digits that tell any two floats apart
 
 
 def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = False) -> Number:
-    """Return a limit that people write as a number: `5%` is 0.05, and `0.5pp`, which limits a
-    difference of two ratios, is 0.005. Raises OptionError with the limit that is probably meant.
-    """
+    """Return a limit as people write it: `5%` is 0.05, `0.5pp` is 0.005. Raises OptionError."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise OptionError(f"{name}={value!r}", "must be a number, such as 5% or 100")
     text = str(value).strip()

@@ -1,6 +1,4 @@
-"""Remedies: for an exceeded limit, a change of the training that `compare` finds and that keeps it;
-never of its description alone, which would keep the limit and leave the training as it is.
-"""
+"""For an exceeded limit, a change of the training that keeps it; never of its description alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,9 +29,7 @@ _MUCH_LARGER = 1.1  # a largest batch grown by this factor is worth mentioning
 def with_remedies(
     now: CheckedReport, outcomes: Sequence[Outcome], describe: Written, trained: CurrentTraining
 ) -> Iterator[Outcome]:
-    """Yield the outcomes again, exceeded ones with a remedy if there is one: the change that breaks
-    the fewest other limits, and of these changes the training least.
-    """
+    """Yield the outcomes, exceeded ones with the change that breaks the fewest other limits."""
     kept = [outcome for outcome in outcomes if outcome.kept]
     # All other numbers are of the corpus alone, which no change of the training changes.
     exceeded = [

@@ -22,9 +22,8 @@ def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
 
 
 def offsets_from_sizes(sizes: Ints) -> Ints:
-    """Return the borders of n groups that lie end to end: sizes [3, 0, 2] -> offsets [0, 3, 3, 5].
-    Group i is `offsets[i] : offsets[i + 1]`. Sizes that are Python integers, which `exact` makes of
-    numbers beyond 64 bits, stay exact.
+    """Return the borders of groups that lie end to end: sizes [3, 0, 2] -> offsets [0, 3, 3, 5].
+    Sizes that are Python integers, beyond 64 bits, stay exact.
     """
     offsets = np.zeros(len(sizes) + 1, dtype=object if sizes.dtype == object else np.int64)
     np.cumsum(sizes, out=offsets[1:])
@@ -71,9 +70,7 @@ def in_pieces(
     concatenate: Callable[[Sequence[_Part]], _Part],
     take: Callable[[_Part, Ints], _Part],
 ) -> Iterator[_Part]:
-    """Cut a stream of parts of any size into pieces of `size` items; the last may have fewer. Parts
-    of 3, 4 and 2 items with size 4 -> pieces of 4, 4 and 1.
-    """
+    """Cut a stream of parts into pieces of `size` items: 3, 4 and 2 with size 4 -> 4, 4 and 1."""
     pending: list[_Part] = []
     n_pending = 0
     for part in parts:

@@ -1,7 +1,6 @@
-"""Whole numbers beyond 64 bits: sums and products that stay exact, whatever their size. NumPy's
-integers wrap around silently. Numbers that may not fit are added in halves of 32 bits here, or
-become an array of Python integers (`object`), which NumPy also adds and multiplies, but slowly.
-Ordinary numbers cost only a search for the largest. All numbers are 0 or above.
+"""Whole numbers from 0 on, whatever their size: NumPy's integers wrap around silently. Those that
+may not fit are added in halves of 32 bits here, or become Python integers (`object`), which is
+slow. Ordinary numbers cost only a search for the largest.
 """
 
 from collections.abc import Callable
@@ -78,9 +77,7 @@ def sums_at(positions: Ints, numbers: Ints, size: int) -> Ints:
 
 
 def add_exactly(numbers: Ints, add: Callable[[Ints], Ints], max_summands: int) -> Ints:
-    """Return `add(numbers)` without overflow: the same sums, however large they are. `add` sums
-    numbers of an array of any shape, at most `max_summands` in each sum.
-    """
+    """Return `add(numbers)` without overflow; it sums at most `max_summands` numbers at once."""
     # `object` arrays hold Python integers, which never overflow; and ordinary sums fit.
     if numbers.dtype == object or _largest(numbers) * max_summands < _LIMIT:
         return add(numbers)

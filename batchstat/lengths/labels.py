@@ -45,18 +45,15 @@ def label_text(label: Any) -> str | None:
 
 @lru_cache(maxsize=1 << 14)  # a column has few classes in many cells
 def label_of_cell(cell: str) -> str | None:
-    """Return the label in a cell of delimited text, where pandas writes whole numbers beside an
-    empty cell as 1.0, and booleans as True: the same frame has 1 and true in Parquet and JSON.
-    """
+    """Return the label in a cell of delimited text, in which pandas may write 1.0 and True."""
     if _IS_INTEGRAL(cell):
         return label_text(float(cell))
     return cell.lower() if cell in ("True", "False") else cell or None
 
 
 def list_text(values: Iterable[Any]) -> str | None:
-    """Return the text of a list of numbers, or of booleans as 0 and 1, such as "[0, 1, 1]", which
-    `Labels.resolved` reads; None for a list with anything else in it, or of at most one, which
-    names a class whatever else the corpus has.
+    """Return the text of a list of numbers, or booleans as 0 and 1, such as "[0, 1, 1]"; None for
+    other lists, or of at most one, which names a class whatever else the corpus has.
     """
     numbers = [value for value in values if value is not None]
     are_booleans = [isinstance(value, bool | np.bool_) for value in numbers]
@@ -148,10 +145,9 @@ class Labels:
         return None not in lists and len(sizes) == 1 and sizes != {1} and holds_only_them
 
     def resolved(self, column: str) -> "Labels":
-        """Return labels in which a text that lists several classes is these classes. Lists of one
-        length, of 0 and 1 alone, say of each class whether it is there (multi-hot, as
-        BCEWithLogitsLoss trains on): the classes are the positions. Other lists hold the classes.
-        Raises InputError: lists of numbers that are neither.
+        """Return labels in which a text that lists several classes is these. Lists of one length of
+        0 and 1 alone (multi-hot, for BCEWithLogitsLoss) name positions. Raises InputError: lists of
+        numbers that are neither.
         """
         lists = _listed_classes(self.names)
         listed = [each for each in lists if each is not None]

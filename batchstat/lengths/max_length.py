@@ -126,7 +126,6 @@ class Lost:
         return cls()
 
     def __add__(self, other: "Lost") -> "Lost":
-        """Return what is lost by both."""
         return Lost(*map(add, astuple(self), astuple(other)))
 
 

@@ -94,9 +94,7 @@ class LengthStats:
         return int(counts.sum()), dot(self.values[first:] - limit, counts)
 
     def cut(self, max_length: int, overflow: str) -> "LengthStats":
-        """Return the lengths after `overflow`: samples longer than `max_length` are truncated
-        (`truncate`), dropped (`drop`), or split into parts of `max_length` and a rest (`split`).
-        """
+        """Return the lengths after `overflow` of samples that are longer than `max_length`."""
         if overflow == "truncate":
             return self.replace(np.minimum(self.values, max_length))
         n_short = np.searchsorted(self.values, max_length, side="right")
@@ -140,9 +138,8 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
 
 
 def validate_lengths(lengths: npt.ArrayLike) -> Ints:
-    """Check lengths that a user passed, and return them as (n,) 64-bit integers. Raises
-    OptionError: not whole numbers in one dimension, or a number that is negative, too large or
-    masked; InputError: there are no lengths.
+    """Return a user's lengths as (n,) 64-bit integers. Raises OptionError: not whole numbers in one
+    dimension, negative, too large or masked; InputError: there are no lengths.
     """
     if isinstance(lengths, np.ma.MaskedArray) and np.ma.is_masked(lengths):
         masked = int(np.flatnonzero(np.ma.getmaskarray(lengths))[0])
@@ -170,9 +167,7 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
 
 
 def log_edges(low: int, high: int, per_octave: int = 1) -> tuple[int, ...]:
-    """Return edges of `per_octave` histogram bins between each two powers of two, which span `low`
-    to `high`: 3 to 9 -> (2, 4, 8, 16). A length of 0 has a bin of its own.
-    """
+    """Return edges of bins, `per_octave` in each, that span a range: 3 to 9 -> (2, 4, 8, 16)."""
     # Exponents of the largest power of two up to `low`, and of the first one above `high`.
     first, last = max(low, 1).bit_length() - 1, max(high, 1).bit_length()
     # Exponents of the edges, in units of 1 / per_octave.

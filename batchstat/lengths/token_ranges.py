@@ -14,23 +14,19 @@ KINDS = ("trained",)  # kinds of tokens that a profile may know beside all token
 
 @dataclass(frozen=True, eq=False)
 class TokenRanges:
-    """The tokens of n samples that are of one kind, as ranges of positions in their samples. Ranges
-    are stored, not numbers of tokens, because a sample may be truncated or split later: how many
-    tokens of the kind are left then follows from the ranges.
+    """The tokens of n samples that are of one kind, as ranges of positions in their samples: these
+    still say how many are left where a sample is truncated or split later.
     """
 
     edges: Ints  # (m,) where ranges begin and end, in turn: [2, 5, 7, 8] are tokens 2, 3, 4, 7
     offsets: Ints  # (n + 1,) sample i has edges[offsets[i] : offsets[i + 1]]
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return len(self.offsets) - 1
 
     @classmethod
     def of_mask(cls, mask: npt.NDArray[np.bool_], offsets: Ints) -> "TokenRanges":
-        """Build ranges from a mask of all tokens; sample i is mask[offsets[i] : offsets[i + 1]].
-        Mask 0 1 1 | 1 0 of two samples, offsets [0, 3, 5] -> edges [1, 3] and [0, 1].
-        """
+        """Build ranges of a mask: 0 1 1 | 1 0, offsets [0, 3, 5] give edges [1, 3] and [0, 1]."""
         # (n_tokens,) whether each is the first token of a range, and whether it is the last.
         is_first, is_last = mask.copy(), mask.copy()
         is_first[1:] &= ~mask[:-1]
@@ -50,9 +46,7 @@ class TokenRanges:
 
     @classmethod
     def of_last(cls, lengths: Ints, counts: Ints) -> "TokenRanges":
-        """Build ranges of the last `counts[i]` of the `lengths[i]` tokens of each sample i. Lengths
-        [5, 4] and counts [2, 0] -> edges [3, 5] of the first sample, and none of the other.
-        """
+        """Build ranges of the last tokens: lengths [5, 4] and counts [2, 0] give edges [3, 5]."""
         has_range = counts > 0
         ends = lengths[has_range]
         edges = np.stack([ends - counts[has_range], ends], axis=1).reshape(-1)
@@ -60,9 +54,8 @@ class TokenRanges:
 
     @classmethod
     def of_counts(cls, counts: Ints) -> "TokenRanges":
-        """Build ranges of `counts[i]` tokens of each sample i, where only their number is known.
-        They are taken to be the tokens after the first one, which carries no loss. If all tokens of
-        a sample are of the kind, its range ends one token behind the sample.
+        """Build ranges of `counts[i]` tokens of each sample, where only their number is known:
+        those after the first, which carries no loss; they may end one token behind the sample.
         """
         # Each sample has one range, [1, count + 1].
         edges = np.stack([np.ones_like(counts), counts + 1], axis=1).reshape(-1)
@@ -83,9 +76,7 @@ class TokenRanges:
         return TokenRanges(self.edges[edges], offsets)
 
     def since(self, starts: Ints) -> "TokenRanges":
-        """Return the ranges after the first `starts[i]` tokens of each sample i were removed. Edges
-        [1, 3, 4, 6] of a sample, of which 2 tokens are removed -> [0, 1, 2, 4].
-        """
+        """Return the ranges from token `starts[i]` on: [1, 3, 4, 6] from 2 -> [0, 1, 2, 4]."""
         moved = np.maximum(self.edges - np.repeat(starts, np.diff(self.offsets)), 0)
         # Both edges of a range that was removed completely are 0 now: drop the two.
         stays = np.repeat(moved[1::2] > moved[::2], 2)
@@ -113,9 +104,7 @@ class TokenRanges:
             yield pairs[first:end]
 
     def counts(self, starts: Ints | int = 0, stops: Ints | int | None = None) -> Ints:
-        """Return (n,) how many tokens of the kind each sample has from its token `starts` to before
-        `stops`: (n,) each, or one number for all; None for the end.
-        """
+        """Return (n,) tokens of the kind from `starts` to before `stops`, (n,) each or for all."""
         # Sample i has the ranges range_offsets[i] : range_offsets[i + 1].
         range_offsets = self.offsets // 2
         n_ranges = np.diff(range_offsets)

@@ -122,8 +122,7 @@ def profile(
     if (texts is None) == (corpus is None):
         raise OptionError("pass a corpus, or its texts")
     name = type(corpus).__name__
-    # Paths are counted as files, all else as a table in memory: a DataFrame or a Dataset is one
-    # already, and one value per sample becomes one.
+    # Paths are counted as files, all else as a table in memory, which one value per sample becomes.
     if texts is not None:
         corpus, name = table_of_texts(texts), "texts"
     elif holds_values(corpus):
@@ -150,9 +149,8 @@ def _with_progress(
 
 
 def build(corpus: Corpus, run: RunOptions) -> Profile:
-    """Count a corpus. If an optional cache has no space left, count it without a cache. Raises
-    OptionError: an executor that cannot be used; InputError: a split that cannot be read with these
-    options, or splits that failed; StorageFullError: no space in a cache that the user named.
+    """Count a corpus; without a cache if an optional one is full. Raises OptionError: the executor;
+    InputError: splits that cannot be read; StorageFullError: a full cache of the user's.
     """
     cache = run.count_cache
     try:
@@ -206,8 +204,7 @@ def _make_scheduler(corpus: Corpus, run: RunOptions, cache: CountCache) -> Sched
         # A cache in a temporary folder only takes what does not fit in memory.
         in_memory=run.count_cache is None,
     )
-    # If a shortcut of counting proves wrong, standard input is counted again, from a copy. Where no
-    # copy is needed, the reader reads it directly.
+    # If a shortcut of counting proves wrong, standard input is counted again, from a copy.
     needs_copy = corpus.reads_standard_input and tokenizer is not None and tokenizer.has_shortcuts
     copy = Rereadable(sys.stdin.buffer) if needs_copy else None
     return Scheduler(corpus.splits, task, executor, run, standard_input=copy)

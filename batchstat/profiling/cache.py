@@ -1,6 +1,4 @@
-"""Cache of the counts of splits, keyed by everything that could change them. Several processes may
-use a folder at once: an entry is written under a temporary name and renamed.
-"""
+"""Cache of the counts of splits, by all that could change them; several processes may use it."""
 
 import errno
 import hashlib

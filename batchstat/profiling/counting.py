@@ -30,9 +30,8 @@ def count_samples(
     pool: ThreadPoolExecutor | None = None,
     on_progress: Callable[[CountedAmount], object] = lambda _: None,
 ) -> Profile:
-    """Read one split of a corpus, or a table, count its samples with several threads, and return
-    its profile, which may have no samples. Raises InputError: as in `CorpusReader.blocks`;
-    MiscountError: a shortcut of counting is wrong for the tokenizer.
+    """Return the profile of one split, or of a table, counted by several threads, perhaps without
+    samples. Raises InputError: as in `CorpusReader.blocks`; MiscountError: a wrong shortcut.
     """
     created, options = datetime.now(UTC).isoformat(), reader.options
     # What each block has; joined at the end.
@@ -110,8 +109,7 @@ def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block
         def report_bad(i: int, error: Exception) -> None:
             block.report_bad(i, "not_counted", tokenizer.cannot_count(error))
 
-        # For many bytes this loads the fast engine. Loading cannot be interrupted: it waits until a
-        # block could be read.
+        # This may load the fast engine, which nothing interrupts: only once a block could be read.
         tokenizer.expect(sum(split.bytes for split in reader.splits))
         first_byte = reader.splits[0].first if reader.splits else 0
         # Where this block is in the corpus decides which of its texts check the shortcuts.

@@ -67,9 +67,8 @@ def open_corpus(
 
 
 def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | None:
-    """Try to read the first file of a corpus with these options. Return True if that works, None if
-    the file lacks the columns, and False if it cannot be read for another reason. Raises
-    InputError: no such file, or one that is read only once: standard input or a remote file.
+    """Return True if the first file of a corpus can be read so, None if it lacks the columns, else
+    False. Raises InputError: no such file, or one that is read only once.
     """
     source = find_sources([path], options.input_format)[0]
     if source.is_standard_input or is_remote(source.path):
@@ -88,9 +87,7 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
 
 
 def column_names(path: str | os.PathLike[str], input_format: str | None) -> tuple[str, ...]:
-    """Return the names of the columns in the first file of a corpus, by its schema or first record;
-    empty if its format has none, or it cannot be read.
-    """
+    """Return the columns in the first file of a corpus; empty if it has none, or cannot be read."""
     source = find_sources([path], input_format)[0]
     try:
         # Ask for a column that no file has: the error lists the columns that there are.
@@ -131,9 +128,8 @@ def tokenizer_for(
     is_chat: bool = False,
     fresh: bool = False,
 ) -> Tokenizer | None:
-    """Check the options that depend on the content of a corpus, and return the tokenizer that
-    counts it; None if it has tokens or lengths instead of texts. Raises OptionError: a tokenizer,
-    chat template or other option that has no effect here; InputError: it cannot be loaded.
+    """Return the tokenizer that counts a corpus; None if it has tokens or lengths. Raises
+    OptionError: an option without effect on such a corpus; InputError: it cannot be loaded.
     """
     formats = {source.format for source in sources}
     _check_formats(options, formats)

@@ -37,9 +37,7 @@ def merge_splits(
     options: CorpusOptions,
     created: str,
 ) -> Profile:
-    """Build the profile of a corpus from the counts of its splits. Raises CacheEvictedError: stored
-    counts no longer exist; InputError: there are no samples, or no record has the label.
-    """
+    """Build the profile of a corpus from counts of splits. Raises CacheEvictedError, InputError."""
     sources: list[Source] = []  # as they were read: with a digest, and what was counted
     samples = tokens = 0  # of the files before
     merged = _MergedSamples(sum(split.samples for split in counted.values()))
@@ -63,8 +61,7 @@ def merge_splits(
                 f"no record of {source.shown} has column {options.label_column[0]!r}",
                 "pass another --label-column",
             )
-        # The digest of a file is joined of those of its splits, unless one failed. Standard input
-        # got its digest above.
+        # Joined of those of its splits, unless one failed; standard input got its digest above.
         if not source.digest and len(facts) == stop - first:
             digests = [digest for fact in facts for digest in fact.digests]
             source = replace(source, digest=joined_digest(digests))
@@ -79,9 +76,7 @@ def merge_splits(
 def _stored(
     result: SplitResult, cache: CountCache, source: Source, options: CorpusOptions
 ) -> SplitCounts | None:
-    """Return the counts of a split; None if missing, damaged, or of another source or options.
-    Whoever can write to the cache can store anything under a key: so the content is checked, too.
-    """
+    """Return the counts of a split; None if missing, damaged, or not those of this source."""
     counts = cache.get(result.key)
     if counts is None:
         return None
@@ -177,9 +172,8 @@ def no_samples(sources: Sequence[Source], skipped: Mapping[str, int]) -> InputEr
 
 
 def with_classes(profile: Profile) -> Profile:
-    """Return the profile of a whole corpus, whose labels it tells apart: only all of them say
-    whether lists of numbers hold classes, or say of each class whether it is there. Raises
-    InputError for lists that are neither.
+    """Return the profile of a whole corpus with its classes, which only all of its labels tell.
+    Raises InputError: lists of numbers that are neither classes nor 0 or 1 for each.
     """
     labels, columns = profile.labels, profile.corpus.options.label_column
     if labels is None:

@@ -87,9 +87,8 @@ class _Facts:
 def save_lengths(
     profile: Profile, file: BinaryIO, more: Mapping[str, object] | None = None
 ) -> None:
-    """Write a profile as a Parquet file. It has the columns `record` and `length`; for each known
-    kind of tokens a column with their number, such as `trained`, and one with their ranges, such as
-    `trained_ranges`; and `label`, if there are labels. All else is metadata, also `more`.
+    """Write a profile as Parquet: `record`, `length`, of each kind of tokens their number and
+    ranges, as `trained` and `trained_ranges`, and `label`. All else is metadata, also `more`.
     """
     more_rows: dict[str, Any] = {}
     if (together := profile.rows) is not None:
@@ -164,9 +163,7 @@ def _label_column(labels: Labels) -> pa.Array:
 def load_profile(
     folder: Path, remedy: str = "name a corpus, or run batchstat profile first"
 ) -> Profile:
-    """Return the profile in a results folder; `remedy` is what to do if there is none. Raises
-    InputError where the file is missing, damaged, or written with another schema.
-    """
+    """Return the profile in a results folder; `remedy`: if there is none. Raises InputError."""
     path = folder / LENGTHS_FILE
     try:
         with as_os_errors(path):

@@ -254,8 +254,7 @@ class Profile:
     @cached_property
     def suggested_max_length(self) -> int | None:
         """The smallest candidate that truncates at most 1 % of the samples and, outliers apart,
-        loses at most 0.5 % of the tokens; None if none does, as the tokenizer's maximum is too
-        small.
+        loses at most 0.5 % of the tokens; None where the tokenizer's maximum is too small.
         """
         for candidate in self.truncation:
             lost, whole = lost_without(self.stats, candidate.max_length, self.outliers)
@@ -266,10 +265,7 @@ class Profile:
 
     @cached_property
     def classes(self) -> tuple[ClassCount, ...]:
-        """Classes, largest first; empty if no label column was read.
-
-        A sample with several classes counts in each of them.
-        """
+        """Classes, largest first; a sample of several counts in each; empty without labels."""
         if self.labels is None:
             return ()
         # Samples without a label, whose code is -1, are class 0 here.

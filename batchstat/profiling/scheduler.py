@@ -39,9 +39,8 @@ class Scheduler:
         self._progress = ProgressTracker(splits, run.on_progress)
 
     def count(self) -> None:
-        """Count all splits that are neither in `done` nor in `failed`: each is in one afterwards.
-        Raises InputError: a split that cannot be read with the given options, unless the run allows
-        a partial profile; or workers that did not start, or were lost; StorageFullError: no space.
+        """Count all splits that are neither in `done` nor in `failed`. Raises InputError: a split
+        that cannot be read, unless partial profiles are allowed; lost workers; StorageFullError.
         """
         # There is a second round only if a shortcut of counting was wrong.
         while todo := sorted(set(range(len(self._splits))) - self.done.keys() - self.failed.keys()):
@@ -74,9 +73,7 @@ class Scheduler:
                 return
 
     def _note_end(self, i: int, future: "Future[SplitResult]") -> None:
-        """Note how split `i` has ended. Raises BatchstatError where that ends the run;
-        BrokenExecutor, CancelledError: its worker is lost.
-        """
+        """Note how a split has ended. Raises BatchstatError, or the error of a lost worker."""
         try:
             result = future.result()
         except (BrokenExecutor, CancelledError):

@@ -37,9 +37,8 @@ def _listing(sources: Sequence[Source]) -> list[tuple[str, int, str]]:
 
 
 def changes(profile: Profile) -> Iterator[str]:
-    """Yield a sentence for each source that has changed since the profile was made. A file of the
-    same size that was last modified before the profile is unchanged; otherwise the digest of its
-    content decides, so that a fresh checkout does not count as stale.
+    """Yield a sentence for each source that has changed since the profile: by its size, and if it
+    was modified later, as by a fresh checkout, by the digest of its content.
     """
     created = datetime.fromisoformat(profile.created)
     for source in profile.corpus.sources:

@@ -22,9 +22,7 @@ _LIBRARIES = ("batchstat", "fastokens", "pyarrow", "tokenizers", "transformers")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions here of Python and of the libraries that counts depend on: they must be
-    identical wherever splits of one corpus are counted.
-    """
+    """Return the versions here of Python and of the libraries that counts depend on."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"python": python, **installed_versions(_LIBRARIES)}
 

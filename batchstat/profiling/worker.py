@@ -22,10 +22,9 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 
 def count_split(task: CountTask, split: Split) -> SplitResult:
-    """Count a split and store its counts, unless they are stored already. Runs on any worker.
-    Raises InputError: the split cannot be read with these options, or this machine has other
-    versions than the run began with; SourceError: the split cannot be read now, or the cache cannot
-    be written; StorageFullError: the cache has no space.
+    """Count a split and store its counts, unless they are stored already, on any worker. Raises
+    InputError: it cannot be read so, or versions differ; SourceError: it or the cache fails now;
+    StorageFullError.
     """
     if other := different_versions(task.versions):
         raise InputError(

@@ -1,6 +1,4 @@
-"""Locations of files: on this machine, or at an address such as s3://bucket/key. Whatever works
-with a `Path` also works with what `as_path` returns for an address.
-"""
+"""Locations of files, as paths: on this machine, or at an address such as s3://bucket/key."""
 
 import glob
 import hashlib
@@ -34,10 +32,9 @@ _MOST_BYTES = 1 << 47
 
 
 def as_path(address: str | os.PathLike[str]) -> Path:
-    """Return a path of this machine, or for an address an object of upath with the same methods. As
-    text, the object for an address is what may be shown of it: without user and query. Raises
-    OptionError: neither text nor a path; InputError: an address that is invalid or was shortened,
-    for which no file system is installed, or that chains several.
+    """Return a path of this machine, or an object of upath, which as text is what may be shown.
+    Raises OptionError: neither text nor a path; InputError: an address that is invalid, shortened,
+    chained, or of no file system that is installed.
     """
     # A path stays as it is, also one that this function returned for an address.
     if hasattr(address, "open"):
@@ -194,9 +191,7 @@ def try_writing(folder: Path) -> None:
 
 
 def state_of(path: Path) -> tuple[object, ...]:
-    """Return values of a file that change with its content: its size first, then its ETag at an
-    address, or its times and inode on this machine. Raises OSError.
-    """
+    """Return what changes with a file's content: size, then ETag or times. Raises OSError."""
     if is_remote(path):
         info = info_of(path)
         return size_in(info), etag_in(info)
@@ -230,9 +225,8 @@ def etag_in(info: dict[str, Any]) -> str:
 
 
 def identity(address: str, etag: str) -> str:
-    """Return the etag of a file as it is stored, by which a later run knows the file again.
-    Addresses that differ in their query are stored alike, without it. So a digest of the full
-    address, keyed with a secret of this machine, tells them apart.
+    """Return the etag of a file as it is stored. Addresses that differ in their query are stored
+    alike, so a digest of the full address, keyed with this machine's secret, tells them apart.
     """
     # Any other address is stored completely.
     if not isinstance(address, Address) or not etag:

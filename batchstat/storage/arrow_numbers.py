@@ -1,6 +1,4 @@
-"""Arrow's numbers as NumPy's, and back. pyarrow's own ways import pandas, which takes longer than
-counting a small corpus.
-"""
+"""Arrow's numbers as NumPy's, and back: pyarrow's own ways import pandas, which takes long."""
 
 from typing import Any
 

@@ -6,9 +6,7 @@ from batchstat.storage.shown import as_shown
 
 
 class HiddenPath(ProxyUPath):
-    """A path at an address that is partly secret: its text is the address as it may be shown. Paths
-    that are made from it, such as its parent, are of this class, too.
-    """
+    """A path at an address that is partly secret: its text, and its parent's, is what is shown."""
 
     def __str__(self) -> str:
         return as_shown(super().__str__())

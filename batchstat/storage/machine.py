@@ -25,9 +25,7 @@ def cache_folder() -> Path | None:
 
 
 def machine_secret() -> bytes:
-    """Return 32 random bytes that only this machine knows, made when they are first needed. Where
-    they cannot be stored, they are of this process: a later run does not recognize them.
-    """
+    """Return 32 random bytes that only this machine, or this process if none is stored, knows."""
     folder = cache_folder()
     return _secret_of_process() if folder is None else _secret_in(folder)
 

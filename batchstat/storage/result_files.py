@@ -51,9 +51,7 @@ _NAMES = {PROFILE_FILE, *PLOTS}  # files that batchstat writes in a results fold
 
 
 def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
-    """Return whether batchstat wrote a file, so that a folder can be profiled into itself. As a
-    user may have a `profile.json`, too, there must be two files that only results have together.
-    """
+    """Return whether batchstat wrote a file, by two files that only results have together."""
     in_subfolder = path.suffix in _SUBFOLDERS.get(path.parent.name, ())
     if not in_subfolder and path.name not in _NAMES:
         return False
@@ -73,9 +71,8 @@ def profile_version(folder: Path) -> str:
 
 
 def outdated_files(folder: Path, files: Mapping[str, object]) -> set[str]:
-    """Return the names of the earlier results that have to go when `files` are written to a folder.
-    These are results of the same command that it does not write again, such as plots that are not
-    drawn this time. If the profile changes, results of all commands go, as they are about the old.
+    """Return the earlier results that go when `files` are written: those of the same command that
+    it does not write again, or if the profile changes, those of all commands.
     """
     # None for a command that writes no profile, such as `compare`.
     new_profile = files.get(PROFILE_FILE)

@@ -30,9 +30,7 @@ def check_file(path: Path, remedy: str) -> None:
 
 
 def check_writable(folder: Path, remedy: str = "pass another folder with -o") -> None:
-    """Raise InputError, before any work is done, if the folder cannot be written. Nothing is
-    created on this machine. The message ends with the remedy.
-    """
+    """Raise InputError, before any work, unless a folder can be written; nothing is made here."""
     with _refused(folder, remedy):
         # At an address, permissions are only known by trying.
         if is_remote(folder):
@@ -63,9 +61,8 @@ def check_results(folder: Path) -> None:
 
 @contextmanager
 def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> Iterator[None]:
-    """Create the folder if needed, and let no other run write into it meanwhile. Raises InputError.
-    Other runs wait, so that all files of a folder come from one run. Where the system has no
-    advisory locks, or at an address, runs that finish at once may mix their files, each complete.
+    """Create the folder, and let other runs wait, so that all its files are of one. Raises
+    InputError. At an address, or without advisory locks, runs may mix whole files.
     """
     if is_remote(folder):
         yield
@@ -123,10 +120,9 @@ def write_files(
     remove: Iterable[str] = (),
     remedy: str = "pass another folder with -o",
 ) -> None:
-    """Write each file under a temporary name, then move all of them into place. Raises InputError.
-    Call it inside `only_writer`. First all files are written, so that a failure or an interrupt
-    leaves the folder as it was. Then earlier files are deleted, and the new ones moved into place,
-    the main one first: at no moment, whatever ends the run, is an earlier file beside a new one.
+    """Write each file under a temporary name, then move all into place, inside `only_writer`. A
+    failure to write leaves the folder as it was. Earlier files are deleted before the new ones are
+    moved, the main one first: never is an earlier file beside a new one. Raises InputError.
     """
     # The file that the others are about, such as the profile beside its plots.
     main_file = next((name for name in WRITTEN_TOGETHER if name in files), next(iter(files)))
@@ -186,9 +182,7 @@ def encoded(json_text: str) -> bytes:
 
 
 def write_file(path: Path, content: bytes, remedy: str) -> None:
-    """Write a file that the user named, completely or not at all; a device is written directly.
-    Raises InputError, whose message ends with the remedy.
-    """
+    """Write a file that the user named, whole; a device is written directly. Raises InputError."""
     if not is_remote(path):
         try:
             path = path.resolve()  # a link stays, and the file that it points to is replaced

@@ -1,6 +1,5 @@
-"""JSON records that batchstat wrote, checked against declared types and a digest of their content.
-A file that is read back is trusted no more than what a user writes: it may be cut short, damaged,
-edited, or merged by a version control system. The digest is over values and not over bytes, so a
+"""JSON records that batchstat wrote, checked against declared types and a digest: a file that is
+read back may be cut short, damaged, edited, or merged by git. The digest is over values, so a
 flipped bit either changes nothing that is used or is an error.
 """
 
@@ -107,9 +106,7 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(record: object, schema: str) -> dict[str, Any]:
-    """Check a record from a file, and return it as `seal` was given it: without its digest. Raises
-    OtherSchemaError: it has another schema; ValueError: it was changed since it was sealed.
-    """
+    """Return a record that `seal` made. Raises OtherSchemaError, or ValueError if changed."""
     if not isinstance(record, Mapping):
         raise ValueError(f"{shown(record)} is not an object")
     require_schema(record, schema)

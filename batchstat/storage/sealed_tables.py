@@ -51,9 +51,7 @@ def opened_table(
     columns: Mapping[str, Sequence[str]],
     optional: Sequence[str] = (),
 ) -> Iterator[SealedTable]:
-    """Open a Parquet file that batchstat wrote, and check it: its record, columns and rows. Raises
-    OtherSchemaError: it has another schema. One of `UNREADABLE`: it was damaged or edited.
-    """
+    """Open and check a sealed Parquet file. Raises OtherSchemaError, or one of `UNREADABLE`."""
     # Not with pq.read_table: its threads may outlive the call and release a Python file while the
     # interpreter shuts down, which aborts the process.
     with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as parquet:

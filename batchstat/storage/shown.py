@@ -15,9 +15,7 @@ _left_out: set[str] = set()
 
 
 class Address(str):
-    """An address with a part that may be secret: as text, it is what may be shown of the address.
-    So messages, JSON and logs get only that, however they are made.
-    """
+    """An address that may hold a secret: as text, in messages and JSON, it is what may be shown."""
 
     __slots__ = ("full", "number")
 

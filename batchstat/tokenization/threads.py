@@ -36,10 +36,8 @@ def in_order(
     workers: int,
     pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Result]:
-    """Yield `work(item)` for each item, in order, computed by up to `workers` threads at a time. If
-    `items` raises InputError, the error comes after the results of all items before it, as with one
-    worker. At most `workers + 1` items are taken ahead. If the caller stops early, threads finish
-    their current item.
+    """Yield `work(item)` for each item, in order, by up to `workers` threads; at most one item more
+    is taken ahead. InputError of `items` comes after the results before it.
     """
     if workers == 1:
         yield from map(work, items)

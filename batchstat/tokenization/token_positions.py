@@ -1,9 +1,7 @@
 """Which characters of a text each token stands for. The tokenizers library says it, but takes many
 times as long as the engine, which returns only ids. In byte-level BPE, the entry of a token has one
-character for each byte of the text that the token stands for. So the ids say which bytes each token
-has, by adding up the sizes of their entries from left to right. This is wrong if the sizes do not
-add up to the bytes of the text, as where an added token takes whitespace around it, or if the
-normalizer, NFC, changes the text: then the tokenizers library is asked.
+character for each byte of the text: so sizes of entries, added up, say which bytes each token has.
+Where they do not add up, or NFC changes the text, the tokenizers library is asked.
 """
 
 from collections.abc import Sequence
@@ -48,9 +46,7 @@ class Offsets:
         return token if token < len(self) and self.offsets[token, 0] <= char else None
 
     def overlapping(self, begin: int, end: int) -> tuple[int, int]:
-        """Return the first token that has characters of a range of the text, and one past the last;
-        an empty range inside a token gives this token.
-        """
+        """Return the first token of a range and one past the last; of an empty one, its token."""
         # The first token that ends after `begin`, and the first that does not begin before `end`.
         first = self.offsets[:, 1].searchsorted(begin, side="right")
         stop = self.offsets[:, 0].searchsorted(end, side="left")
@@ -59,9 +55,7 @@ class Offsets:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The same as `Offsets`, for a text that the tokenizers library tokenized. The library is asked
-    about single characters: converting the offsets of all tokens to Python takes long.
-    """
+    """Like `Offsets`, of the tokenizers library, asked by character: converting all takes long."""
 
     encoding: tokenizers.Encoding
 
@@ -97,9 +91,7 @@ Tokens = Offsets | Encoded  # tokens of one text, with their characters
 
 
 class TokenPositions(dict[str, Any]):
-    """Tokens of texts, with what `apply_chat_template` reads of a BatchEncoding: of `input_ids`
-    only their number, for which a range stands.
-    """
+    """What `apply_chat_template` reads of a BatchEncoding; of `input_ids` only their number."""
 
     def __init__(self, encodings: Sequence[Tokens]) -> None:
         super().__init__(input_ids=[range(len(each)) for each in encodings])
@@ -212,9 +204,7 @@ class TokenLocator:
 
     @cached_property
     def _whitespace_sizes(self) -> Ints:
-        """(2, largest id + 1) number of whitespace characters with which the text of each token
-        begins, in the first row, and ends, in the second.
-        """
+        """(2, largest id + 1) whitespace characters that each token begins with, and ends with."""
         entries = {number: entry for entry, number in self._entries.items()} | self._added
         texts = {number: entry.replace(_SPACE, " ") for number, entry in entries.items()}
         leading = {i: len(text) - len(text.lstrip(_WHITESPACE)) for i, text in texts.items()}

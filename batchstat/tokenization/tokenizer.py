@@ -149,8 +149,7 @@ class Tokenizer:
         measure = encoder.count
         if has_prompts:
             measure = partial(count_completions, encoder.encode)
-        # (n,) tokens of each sample; (n, 2) with prompts: also how many of them carry no loss. -1
-        # stays where a sample cannot be counted.
+        # (n,) tokens; (n, 2) with prompts: also how many carry no loss. -1: it cannot be counted.
         results: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
         # Blocks have at most so many bytes, and any number of samples.
         for first, last in content.ranges(TOGETHER_BYTES, len(content)):
@@ -169,9 +168,8 @@ class Tokenizer:
 
     def _count_words(self, content: Words, on_error: OnError | None) -> "Counted":
         """Count the tokens of lists of words."""
-        # A tokenizer gets each word as a text of its own, and adds its special tokens once, around
-        # all of them (`is_pretokenized` of tokenizers, `is_split_into_words` of transformers). So
-        # every distinct word is counted once.
+        # Each word is a text of its own, so distinct ones are counted once, and special tokens are
+        # around all (`is_pretokenized` of tokenizers, `is_split_into_words` of transformers).
         encoded = content.words.dictionary_encode()
         failed: dict[int, Exception] = {}
         distinct = self.count(Texts(encoded.dictionary), failed.__setitem__).tokens

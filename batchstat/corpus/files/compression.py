@@ -40,9 +40,7 @@ class InputStream(io.RawIOBase):
 
 
 class _Streams(InputStream):
-    """The decompressed bytes of compressed streams, one after another, as bz2 and xz files may
-    contain them. The standard library's readers silently drop what else follows a stream.
-    """
+    """Streams one after another, decompressed: Python's readers drop silently what else follows."""
 
     def __init__(self, raw: BinaryIO, new_decompressor: Callable[[], Any], padding: bytes) -> None:
         self._raw, self._new_decompressor, self._padding = raw, new_decompressor, padding

@@ -44,9 +44,7 @@ def ending(path: PurePath) -> str:
 
 
 def without_duplicates(paths: list[Path]) -> list[Path]:
-    """Return each file once, by the shortest of the paths that a glob pattern found it by. `**`
-    follows links to folders, even to one that holds the link, and finds a file again below it.
-    """
+    """Return each file once, by its shortest path: `**` follows links, and finds some again."""
     # Each folder is resolved once, however many files it has.
     real_folders = {folder: folder.resolve() for folder in {path.parent for path in paths}}
     path_of_file: dict[tuple[Path, str], Path] = {}
@@ -57,9 +55,7 @@ def without_duplicates(paths: list[Path]) -> list[Path]:
 
 
 def saved_dataset_files(folder: Path, shown: str) -> list[str]:
-    """Return the names of the data files in a folder that `Dataset.save_to_disk` wrote; none in any
-    other. Raises InputError if it has several splits, no data files, or was changed since.
-    """
+    """Return the names of a saved Dataset's data files; none elsewhere. Raises InputError."""
     # A DatasetDict has a folder for each of its splits, such as train and test.
     if (folder / "dataset_dict.json").exists():
         splits = sorted(path.name for path in folder.iterdir() if path.is_dir())
@@ -90,9 +86,7 @@ def data_files(
     *,
     is_pattern: bool,
 ) -> list[FilePath]:
-    """Return the files that belong to a corpus, sorted: not results of batchstat, nor, in a folder,
-    files with an ending that is not in `ENDINGS`. Raises InputError if none is left.
-    """
+    """Return the files of a corpus, sorted: no results, no unknown endings. Raises InputError."""
     files = sorted(path for path in paths if not is_result(path, is_there))
     corpus_files = [path for path in files if is_pattern or ending(path) in ENDINGS]
     if not files and is_pattern:
@@ -121,9 +115,7 @@ _SPLITS |= dict.fromkeys(("validation", "valid", "val", "dev", "eval"), "validat
 
 
 def _refuse_splits(shown: str, files: Iterable[PurePath]) -> None:
-    """Raise InputError for a folder with the splits of a data set, such as train-00000-of-00001 and
-    test-00000-of-00001, or a folder for each: nobody trains on all of them together.
-    """
+    """Raise InputError for the splits of a data set: nobody trains on all of them together."""
     # The first file of each split, such as train, and where it is.
     folder, found = shown.rstrip("/"), dict[str, str]()
     for file in files:

@@ -18,9 +18,7 @@ _PARQUET_END = 8  # bytes of the footer's length and the magic
 
 
 def digest_of(source: Source) -> str:
-    """Return the digest by which a later run recognizes a file: its SHA-256, or above `SPLIT_BYTES`
-    that of the SHA-256s of its splits. Raises OSError.
-    """
+    """Return a file's SHA-256, above `SPLIT_BYTES` that of its splits' SHA-256s. Raises OSError."""
     whole = Split(source)
     with as_os_errors(source.path):
         size = whole.location.stat().st_size or 0  # a storage may say None where it is unknown
@@ -68,9 +66,8 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
-    """Return digests of everything that the counts of a split depend on: the SHA-256 of each
-    `SPLIT_BYTES` of it; and one digest of the bytes outside of it that its counts depend on, which
-    is empty for a whole source. Raises SourceError.
+    """Return digests of all that the counts of a split depend on: the SHA-256 of each
+    `SPLIT_BYTES`, and that of the bytes outside, empty for a whole source. Raises SourceError.
     """
     with as_source_errors(split.source):
         spans = _spans(split.first, split.end)
@@ -85,21 +82,26 @@ def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
 
 def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
     """Yield the bytes outside a split that its counts depend on, as spans from first to stop."""
-    # A split ends where the last line, row group or number that begins in it ends; and its columns
-    # are named at the start of the file, or in its footer.
+    # What names the columns, and the rest of the last line, row group or number of the split.
     size, stop = split.source.bytes, split.end
     # 16 bytes are enough to recognize every compression.
     if is_compressed(file.read(16)):
-        # The first split has the whole file, so for this one it ends at `size`. The others are
-        # empty: nothing else matters to them.
+        # The first split then has the whole file, and the others are empty.
         yield stop, (size if split.first == 0 else stop)
     elif split.source.format == "parquet":
+        from batchstat.corpus.formats.parquet_files import open_parquet
+
         # The footer, whose length stands behind it; a damaged file may have any number there.
         file.seek(max(size - _PARQUET_END, 0))
         footer_bytes = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
         yield max(size - _PARQUET_END - footer_bytes, 0), size
-        # The rest of the last row group.
-        yield stop, max(stop, _end_of_groups(split))
+        # The rest of the last row group that begins in the split.
+        try:
+            parquet = open_parquet(file, split.source.shown)
+            end = max((parquet.span(i)[1] for i in parquet.groups_in(split)), default=0)
+        except pa.ArrowException:
+            end = size  # the reader will report what is wrong
+        yield stop, max(stop, end)
     elif split.source.format == "npy":
         # The header, with the type of the numbers, and the rest of the last number, up to 8 bytes.
         yield 0, HEAD_BYTES
@@ -109,15 +111,3 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
         yield 0, next_line(file, HEAD_BYTES)
         yield max(split.first - 1, 0), split.first
         yield stop, next_line(file, stop)
-
-
-def _end_of_groups(split: Split) -> int:
-    """Return where the last row group that begins in a split ends, in bytes; 0 if none begins."""
-    from batchstat.corpus.formats.parquet_files import open_parquet
-
-    try:
-        with split.location.open("rb") as file:
-            parquet = open_parquet(file, split.source.shown)
-            return max((parquet.span(i)[1] for i in parquet.groups_in(split)), default=0)
-    except pa.ArrowException:
-        return split.source.bytes  # the reader will report what is wrong

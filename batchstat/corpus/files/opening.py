@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from batchstat.corpus.files.compression import DAMAGE, decompressed
@@ -104,9 +103,7 @@ class OpenSource:
 def open_source(
     split: Split, standard_input: Rereadable | None = None, encoding: str | None = None
 ) -> Iterator[OpenSource]:
-    """Open the source's bytes, decompressed if its first bytes say that they are compressed. Raises
-    SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
-    """
+    """Open the source's bytes, decompressed. Raises SourceError: here, or while it is read."""
     source = split.source
     with as_source_errors(source):
         if source.is_standard_input:
@@ -123,7 +120,13 @@ def open_source(
         # What the listing did not say (0 or empty) is not compared.
         if source.bytes not in (0, size) or source.etag not in ("", content):
             raise SourceError(f"{source.shown} changed since it was listed", "run again")
-        with _buffered(path, source) as file:
+        if is_remote(path):
+            # In the blocks that readers ask for, so that a split fetches little more than itself.
+            there = cast(Any, path).open("rb", block_size=8 << 20, cache_type="readahead")
+            file: io.BufferedReader[Any] = io.BufferedReader(Fetched(there, source.bytes), 1 << 20)
+        else:
+            file = path.open("rb")
+        with file:
             unpacked = _unpacked(source, file)
             # A compressed file whose name did not say so was divided into splits, but can only be
             # read from its start: the first split becomes the whole file, the others are empty.
@@ -187,19 +190,10 @@ def count_lines_before(split: Split) -> int:
         return lines
 
 
-def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
-    if not is_remote(path):
-        return path.open("rb")
-    # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
-    file = cast(Any, path).open("rb", block_size=8 << 20, cache_type="readahead")
-    return io.BufferedReader(Fetched(file, source.bytes), 1 << 20)
-
-
 @contextmanager
 def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
-    """Yield the decompressed source as a file that can seek, as readers of Parquet need it.
-    Compressed data and standard input, which is hashed as it is read, can only be read in sequence:
-    they are copied to a temporary file.
+    """Yield the decompressed source as a file that can seek, as Parquet's readers need it: a
+    temporary copy of what can only be read in sequence.
     """
     if opened.stream is opened.raw and opened.hashing is None:
         yield cast(BinaryIO, opened.raw)
@@ -231,9 +225,7 @@ def _as_utf8(source: Source, stream: BinaryIO, encoding: str | None) -> BinaryIO
 
 
 def fault_of_head(head: bytes) -> str:
-    """Return what a file is that by its first bytes (at least 262, or all) cannot be read as data,
-    and what to do about it; empty if it may be.
-    """
+    """Return what a file without data is by its first 262 bytes, and what to do; else empty."""
     if head.startswith(_LFS):
         return (
             "a Git LFS pointer, not the data: run git lfs pull, or check out with lfs: true on "
@@ -248,9 +240,8 @@ def fault_of_head(head: bytes) -> str:
 
 
 def fault_of_text(head: bytes) -> str:
-    """Return what is wrong with the start of a file that should be text; empty if nothing is. Token
-    ids of Megatron or nanoGPT, as 16 or 32 bits each, are control characters by a tenth or more; a
-    text, in whatever encoding, has hardly any.
+    """Return what is wrong with the start of a text file; empty if nothing is. Token ids of 16 or
+    32 bits are control characters by a tenth or more; texts have hardly any.
     """
     controls = len(head) - len(head.translate(None, _CONTROLS))
     is_text = controls < _FEW or _MOST_CONTROLS * controls <= len(head)

@@ -82,12 +82,11 @@ def find_sources(
     *,
     allow_empty: bool = False,
 ) -> tuple[Source, ...]:
-    """Find the named files, in that order, without reading any. A path is a file, a folder (its
-    data files, sorted, or those of a saved `datasets` Dataset), a glob pattern, or `-` for standard
-    input; or an address of these, such as s3://bucket/*.jsonl. Other files in a folder are skipped
-    with a warning, results of batchstat without one. An empty file is an error, here or where it is
-    counted. Raises OptionError: no file is named, a path is empty, or standard input appears twice;
-    InputError: a file is missing, empty or unreadable; a folder or pattern without data files.
+    """Find the named files, in that order, without reading any: a file, a folder (its data files,
+    sorted, or those of a saved Dataset), a glob pattern, `-` for standard input, or an address of
+    these. Other files in a folder are skipped with a warning, results of batchstat without one.
+    Raises OptionError: no file, an empty path, or standard input twice; InputError: a file is
+    missing, empty (unless allowed) or unreadable; no data files.
     """
     if not paths:
         raise OptionError("no corpus", "name at least one file")
@@ -145,8 +144,7 @@ def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[Finding], object]
 ) -> Iterator[tuple[Source, bool]]:
     """Yield the files at an address, and whether each is known to be empty."""
-    # The storage is asked once for a listing, which has the sizes and ETags of all files, so that a
-    # corpus of many files does not need a request for each.
+    # The storage is asked once for a listing, with sizes and ETags: not by a request for each file.
     location, full = as_path(address), full_address(address)
     address = as_shown(address)  # from here on, what messages may show of it
     from fsspec.core import url_to_fs
@@ -154,7 +152,11 @@ def _at_address(
     try:
         storage, path = url_to_fs(full)
         storage.invalidate_cache()  # of earlier listings in this process
-        is_pattern = _is_pattern(storage, path)
+        # `?` starts the query of a web address, and a file may have * or [ in its name.
+        is_web = path.startswith(("http://", "https://"))
+        is_pattern = glob.has_magic(path) and (
+            "?" not in path if is_web else not storage.exists(path)
+        )
         if is_pattern:
             listing = storage.glob(path, detail=True)
         elif storage.isdir(path):
@@ -183,8 +185,7 @@ def _at_address(
         info = files.get(name, {})
         file_address = storage.unstrip_protocol(name)
         file_format = input_format or format_by_name(file_address) or "txt"
-        # The name of a single file may hold the query of its address, as over HTTP: only the
-        # address that was given says where this begins.
+        # The name of a single file may hold a query, of which only the given address says where.
         shown = address if names == [path] else as_shown(file_address)
         digest = identity(shown, etag_in(info))
         # A size that is not known is no sign of an empty file.
@@ -211,17 +212,6 @@ def _warn_of_ending(
                 "name its format with --input-format, txt if it is text",
             )
         )
-
-
-def _is_pattern(storage: Any, path: str) -> bool:
-    """Return whether a path at a storage is a glob pattern rather than the name of a file."""
-    if not glob.has_magic(path):
-        return False
-    # `?` starts the query of a web address.
-    if path.startswith(("http://", "https://")):
-        return "?" not in path
-    # A file may have * or [ in its name, as on this machine.
-    return not storage.exists(path)
 
 
 def _data_files_in_listing(
@@ -315,8 +305,7 @@ def _not_on_disk(path: Path) -> str:
     # slashes, as s3:/bucket. A scheme has at least two letters, and a drive of Windows has one.
     if re.match(r"[A-Za-z][\w+.-]+:", name):
         return f"{name}: an address has :// after its scheme, as in s3://bucket/key"
-    # A dataset of the Hub is named owner/dataset, without an ending. If there is a folder of the
-    # owner's name, a file in it is meant.
+    # A dataset of the Hub is named owner/dataset, unless there is a folder of the owner's name.
     is_on_hub = len(path.parts) == 2 and not (path.suffix or path.is_absolute())
     if not is_on_hub or path.parent.exists():
         return name

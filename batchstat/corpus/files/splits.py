@@ -1,7 +1,5 @@
-"""Splits of sources: the units of counting, for any executor. Where files are divided depends on
-their names and sizes alone, so it is the same in every run. A range of bytes stands for the lines,
-or the row groups, that begin in it, as in Hadoop's input splits; whether a file can be read that
-way is left to its reader.
+"""Splits of sources: the units of counting, by names and sizes alone, so the same in every run. A
+range of bytes stands for the lines, or the row groups, that begin in it, as in Hadoop.
 """
 
 from collections.abc import Iterable

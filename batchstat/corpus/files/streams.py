@@ -25,9 +25,7 @@ class Hashing(InputStream):
 
 
 class Fetched(InputStream):
-    """A file at an address, whose end is an error if it comes before the listed size. A storage
-    that answered with fewer bytes than it lists would lose samples without a word.
-    """
+    """A file at an address; an end before the listed size is an error: samples would be lost."""
 
     def __init__(self, raw: Any, size: int) -> None:
         self._raw, self._size = raw, size
@@ -83,9 +81,7 @@ class Recoded(InputStream):
 
 
 class Rereadable(InputStream):
-    """A stream that can be read only once, copied to a temporary file so it can be read again.
-    Without space for the copy, the first reading goes on, and `rewind` raises an error.
-    """
+    """A stream copied to a temporary file, if there is space, so that it can be read again."""
 
     def __init__(self, raw: BinaryIO) -> None:
         """`raw`: a stream of which nothing has been read."""

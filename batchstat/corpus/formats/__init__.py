@@ -1,6 +1,4 @@
-"""Formats of corpus files. A reader yields the requested columns of one file as `Chunk`s. A new
-format is one file here, one line in `READERS`, and its endings in `files/data_files.py`.
-"""
+"""Formats of corpus files: a new one is a file here, a line in `READERS`, and its endings."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,8 +1,6 @@
-"""Alpaca: objects with `instruction`, `input` and `output`, as chats and as prompts. Source:
-AlpacaDatasetConverter of src/llamafactory/data/converter.py, LLaMA-Factory 0.9.5, for the chats;
-the words of Stanford Alpaca for the prompts, as AlpacaPrompter of src/axolotl/prompters.py, axolotl
-0.19, joins them. Other keys of an object are not read. The file is an array of JSON, or has an
-object on each line.
+"""Alpaca: objects with `instruction`, `input` and `output` in JSON or lines of it, as chats and as
+prompts. Sources: AlpacaDatasetConverter of src/llamafactory/data/converter.py, LLaMA-Factory 0.9.5;
+AlpacaPrompter of src/axolotl/prompters.py, axolotl 0.19, with Stanford Alpaca's words.
 """
 
 from collections.abc import Iterator
@@ -27,9 +25,7 @@ _WISH = ". Write a response that appropriately completes the request."
 
 
 def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the objects of a file with the columns that are made of their Alpaca keys: `prompt` and
-    `completion` if the options name a completion column, else `messages`.
-    """
+    """Yield objects with columns of their Alpaca keys: `prompt` and `completion`, or `messages`."""
     # Anywhere in the name, as the ending of a compressed file may follow.
     has_lines = any(ending in opened.path.lower() for ending in (".jsonl", ".ndjson"))
     read = read_jsonl if has_lines else read_json

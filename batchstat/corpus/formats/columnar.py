@@ -54,9 +54,7 @@ def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 def as_chunks(
     batch: pa.RecordBatch, columns: Columns, position: int, count_before: Callable[[], int] = int
 ) -> Iterator[Chunk]:
-    """Yield the requested columns of a batch in chunks of about 8 MiB once decoded. Offsets,
-    lengths and UTF-8 are checked, as pyarrow trusts a file. Raises ArrowInvalid.
-    """
+    """Yield the columns of a batch, checked, in chunks of about 8 MiB. Raises ArrowInvalid."""
     read = {name: column_of(batch, name) for name in columns.all}
     checked = {name: _checked(values) for name, values in read.items()}
     # `_checked` returned these as bytes, as some of their texts are not UTF-8.

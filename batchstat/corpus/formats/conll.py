@@ -1,7 +1,6 @@
-"""CoNLL: a word and its tags on each line, and a blank line after each sentence. A sample is a
-sentence, whose words are its content; its columns are numbered from 0, as in files without a
-header. Of CoNLL-U (ten columns between tabs, of which the first numbers the words) the form of each
-word is read, and neither comments nor the ranges and empty words that have ids such as 3-4 and 5.1
+"""CoNLL: a word and its tags on each line, and a blank line after each sentence, which is a sample;
+its columns are numbered from 0. Of CoNLL-U (ten columns between tabs, of which the first numbers
+the words) the form of each word is read, but no comments, nor words with ids such as 3-4 and 5.1
 (https://universaldependencies.org/format.html). Lines of -DOCSTART- belong to no sentence.
 """
 

@@ -53,8 +53,7 @@ def read_delimited(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk
     # The names twice: those of all columns, and those of columns with text, which here are all.
     columns = choose_columns(opened.path, names, names, options) if names else None
     for batch in records:
-        # Without a header, the first good record shows the number of columns. Until then all are
-        # bad, and have one empty column.
+        # Without a header, the first good record shows the number of columns: one until then.
         if columns is None:
             names = _numbers_as_names(batch)
             columns = choose_columns(opened.path, names, names, options) if names else None

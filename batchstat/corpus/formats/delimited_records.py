@@ -74,22 +74,25 @@ def unquoted_records(opened: OpenSource, dialect: Dialect) -> Iterator[Records]:
 def quoted_records(
     opened: OpenSource, dialect: Dialect, options: CorpusOptions
 ) -> Iterator[Records]:
-    """Yield the records of a file in which fields may be quoted, and span several lines. Many lines
-    are taken at once and parsed together, which is fast. From the first record on that is bad, too
-    long, or goes on after these lines, the rest of them is parsed record by record.
+    """Yield the records of a file with quotes. Many lines are parsed together, which is fast; from
+    a record on that is bad, too long, or goes on after them, the rest one by one.
     """
     # `csv` takes fields of up to 131,072 characters. Its limit is a C long, 32 bits on Windows.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=options.on_error == "skip"))
     while lines.fill():
-        # A header such as `text, label`: a blank follows every separator of the file.
-        if lines.lines_read == 0 and options.separator is None:
-            _refuse_separator(opened.path, lines.left_if_short(), dialect)
-        if lines.lines_read == 0 and options.header:
-            header = next(filter(str.strip, lines.left_if_short()), "")
-            names = header.split(dialect.delimiter)[1:]
-            skips_blanks = bool(names) and all(name.startswith(" ") for name in names)
-            dialect = replace(dialect, skips_blanks=skips_blanks)
+        if lines.lines_read == 0:
+            first = next(filter(str.strip, lines.left_if_short()), "")
+            # Quotes inside of a text say nothing: the first field has to be quoted.
+            others = SEPARATORS if options.separator is None and first.startswith('"') else ()
+            for other in others:
+                if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
+                    raise other_separator(f"{opened.path}: its first line has other fields", other)
+            # A header such as `text, label`: a blank follows every separator of the file.
+            if options.header:
+                names = first.split(dialect.delimiter)[1:]
+                skips_blanks = bool(names) and all(name.startswith(" ") for name in names)
+                dialect = replace(dialect, skips_blanks=skips_blanks)
         batch = _parse_together(lines, dialect)
         try:
             for line, fields in _parse_singly(opened.path, lines, dialect):
@@ -102,14 +105,6 @@ def quoted_records(
             raise
         if batch.rows:
             yield batch
-
-
-def _refuse_separator(path: str, lines: Sequence[str], dialect: Dialect) -> None:
-    first = next(filter(str.strip, lines), "")
-    # A text may have such quotes in it, which say nothing: the first field has to be quoted.
-    for other in SEPARATORS if first.startswith('"') else ():
-        if f'"{other}"' in first and f'"{dialect.delimiter}' not in first:
-            raise other_separator(f"{path}: its first line has other fields", other)
 
 
 SEPARATORS = (",", ";", "\t", "|")  # what separates fields in files that people have
@@ -174,10 +169,9 @@ class _LongRecordError(Exception):
 
 
 class _RecordLines:
-    """Lines for `csv.reader`, which by itself would buffer a record of any size. Lines are taken
-    from the file many at a time, and read one by one as an iterator, or skipped. A record of more
-    than `MOST_RECORD_BYTES` is read up to the end of the line on which its last quote is closed,
-    without holding it in memory; then `_LongRecordError` is raised.
+    """Lines for `csv.reader`, which by itself would buffer a record of any size. One of more than
+    `MOST_RECORD_BYTES` is read to the line where its last quote closes, without holding it; then
+    `_LongRecordError` is raised.
     """
 
     def __init__(self, lines: Iterator[RawLines]) -> None:
@@ -228,8 +222,7 @@ class _RecordLines:
         line = self._read_line()
         if self._record_bytes <= MOST_RECORD_BYTES and isinstance(line, str):
             return line
-        # The record is too long. A line ends it if all quotes are closed there: their number is
-        # even, as a quote within a field is doubled.
+        # The record is too long. It ends on the line where the number of its quotes is even.
         while self._quotes % 2:
             try:
                 self._read_line()
@@ -248,8 +241,7 @@ class _RecordLines:
             self._record_bytes += line.size
             self._quotes += line.quotes
         else:
-            # ASCII has as many bytes as characters. Elsewhere, a lone surrogate stands for a byte
-            # that is not UTF-8; see `read_raw_lines`.
+            # A lone surrogate stands for a byte that is not UTF-8; see `read_raw_lines`.
             data = line if line.isascii() else line.encode(errors="surrogateescape")
             self._record_bytes += len(data)
             self._quotes += line.count('"')
@@ -258,9 +250,7 @@ class _RecordLines:
 
 
 def _refuse_quotes(path: str, lines: Lines, dialect: Dialect) -> None:
-    """Raise InputError for a line that can only have come from a writer that quotes fields, as
-    pandas does: a field in quotes with a doubled quote in it, or a header of quoted names.
-    """
+    """Raise InputError for a doubled quote in a quoted field, or a header of quoted names."""
     tab = re.escape(dialect.delimiter)
     whole = f'"([^"{tab}]|"")*"'
     field = f'(^|{tab})"([^"{tab}]|"")*""([^"{tab}]|"")*"({tab}|$)'

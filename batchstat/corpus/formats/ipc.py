@@ -1,7 +1,6 @@
-"""Arrow IPC files as the record batches of all streams in them, each checked before it is read.
-
-pyarrow stops silently at the first end of a stream, and allocates whatever size a buffer claims.
-Format: https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
+"""Arrow IPC files as the batches of all streams in them, checked: pyarrow stops silently at the
+first end of a stream, and allocates whatever size a buffer claims. Format:
+https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
 """
 
 import io
@@ -26,9 +25,8 @@ _MOST_UNPACKED, _MOST_RATIO = 1 << 30, 200
 
 
 def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the schema and the record batches of an Arrow IPC file, or of one or more streams.
-    Raises SourceError: here, or while the batches are read: the file is cut short, something else
-    follows a stream, or a batch decompresses to too much; ArrowException: it is damaged.
+    """Return the schema and batches of an Arrow IPC file or streams. Raises SourceError, here or
+    while they are read: cut short, followed by something, too large; ArrowException: damaged.
     """
     file.seek(0)
     is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
@@ -46,9 +44,8 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
 
 
 class _Streams(io.RawIOBase):
-    """The streams of a file, one after another, which pyarrow reads through this object. pyarrow's
-    reader of a stream reads the next message from wherever the file is. So messages are first
-    looked at here, and the file then returns to their start.
+    """The streams of a file, one after another. pyarrow reads the next message from wherever the
+    file is: so messages are first looked at here, and the file then returns to their start.
     """
 
     def __init__(self, file: BinaryIO, stop: int, path: str, batch_count: int | None) -> None:
@@ -191,9 +188,8 @@ class _Message:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table in a flatbuffer, which begins at the position `at`. A table begins with a number: how
-    far before the table its vtable begins. The vtable has its own size and that of the table, 2
-    bytes each, and then for each field its position in the table, 0 if it is absent.
+    """A table in a flatbuffer, at `at`. It begins with how far before it its vtable begins, which
+    has its own size and the table's, 2 bytes each, and each field's position, 0 if absent.
     """
 
     data: bytes

@@ -28,18 +28,16 @@ def read_json(
     options: CorpusOptions,
     convert: Callable[[object], object] = lambda record: record,
 ) -> Iterator[Chunk]:
-    """Yield the columns of the objects in an array, which is never entirely in memory. The array is
-    the file, or where `options.records` says. A single object is read where it is a table as
-    pandas' `DataFrame.to_json()` writes it. Raises InputError: no array of objects; JSON that is
-    malformed or ends early, or bytes that are not UTF-8, after which no next record can be found.
+    """Yield the columns of the objects in an array, or where `options.records` says, never entirely
+    in memory; or of a table as pandas' `to_json()` writes it. Raises InputError: no array of
+    objects, malformed or cut JSON, or not UTF-8.
     """
     collector, text = RecordCollector(opened, options), JsonText(opened)
     if options.records is None and text.mark() == "{":
         records = _records_of_object(opened.path, text.whole())
     else:
         records = _records_at(opened.path, text, options.records)
-    # Each round makes a chunk: of the record that is taken here, and of those that
-    # `_records_of_chunk` then takes from the same iterator.
+    # Each round makes a chunk: `_records_of_chunk` takes the rest of it from the same iterator.
     for first in records:
         yield from collector.chunks(map(convert, _records_of_chunk(chain([first], records))))
 
@@ -66,9 +64,8 @@ def _records_at(path: str, text: JsonText, records: str | None) -> Iterator[Size
     _enter(path, text, keys)
     elements = _elements(path, text)
     yield from _within(path, elements, within) if within else elements
-    for (
-        _
-    ) in keys:  # behind the objects around the list, so that a file that is cut there is noticed
+    # Behind the objects around the list, so that a file that is cut there is noticed.
+    for _ in keys:
         while text.mark() == ",":
             if _next_key(path, text) is not None:
                 with _located(path, text):
@@ -134,9 +131,7 @@ def _next_key(path: str, text: JsonText) -> str | None:
 
 
 def _elements(path: str, text: JsonText) -> Iterator[SizedRecord]:
-    """Yield the elements of the list, or the values of the object, that begins here, parsed one at
-    a time; then the place is behind it. One that is too long is passed over, and yielded as None.
-    """
+    """Yield the elements or values here, parsed one at a time, and pass them; long ones as None."""
     end = "]" if text.mark() == "[" else "}"
     is_object, number, after_comma, marks = end == "}", 0, False, f",{end}"
     if not is_object:
@@ -174,9 +169,8 @@ def _malformed(place: object, text: JsonText, error: Exception) -> InputError:
 
 
 def _records_of_object(path: str, text: str) -> Iterator[SizedRecord]:
-    """Return the rows of a table that `DataFrame.to_json()` wrote: an object of columns, each an
-    object with the values by the numbers of the rows. Raises InputError: malformed JSON; lines of
-    JSON; or another object, with the option that reads it.
+    """Return the rows of a table that `DataFrame.to_json()` wrote: columns, each an object by rows.
+    Raises InputError: malformed JSON, JSON lines, or another object, with its option.
     """
     try:
         value = json.loads(text, object_pairs_hook=unique_keys)

@@ -53,7 +53,15 @@ class RecordCollector:
         if not self._add_all_if_complete(later_records):
             for record in later_records:
                 self._add(record)
-        yield self._chunk(lines)
+        # While no columns are chosen, all records are bad: any name does for the column.
+        columns = self._columns or Columns(("text",))
+        # A settings column that no record has does not exist; where some have it, null is an error.
+        if columns.settings and not any(columns.settings in record for record in self._records):
+            columns = replace(columns, settings=None)
+        values = {name: [record.get(name) for record in self._records] for name in columns.all}
+        label_seen = None if self._columns is None else self._label_seen
+        bad, self._records, self._bad = self._bad, [], {}
+        yield Chunk.read_from(self._opened, values, columns, lines, bad, label_seen=label_seen)
         if error is not None:
             raise error
 
@@ -142,19 +150,6 @@ class RecordCollector:
         # Tools and settings are looked for in every record, as not every chat of a file has them.
         settings = SETTINGS_COLUMN if self._options.chats_as_written else None
         return replace(chosen, tools=TOOLS_COLUMN, settings=settings)
-
-    def _chunk(self, lines: Sequence[int] | None = None) -> Chunk:
-        """Return the records that were added as a chunk, and start the next one."""
-        # While no columns are chosen, all records are bad: any name does for the column.
-        columns = self._columns or Columns(("text",))
-        # A settings column that no record has does not exist; where some have it, a record without
-        # it has null there, which is an error.
-        if columns.settings and not any(columns.settings in record for record in self._records):
-            columns = replace(columns, settings=None)
-        values = {name: [record.get(name) for record in self._records] for name in columns.all}
-        label_seen = None if self._columns is None else self._label_seen
-        bad, self._records, self._bad = self._bad, [], {}
-        return Chunk.read_from(self._opened, values, columns, lines, bad, label_seen=label_seen)
 
 
 def reason_of(error: Exception, unit: str = "column", first: int = 1) -> str:

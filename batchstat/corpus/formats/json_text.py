@@ -36,9 +36,8 @@ class JsonText:
                 return ""
 
     def value(self, marks: str) -> tuple[object, int]:
-        """Return the value that begins here (None if it is too long), and how many characters it
-        has; then the place is the mark after it, which is one of `marks`. Raises ValueError,
-        RecursionError: the value is malformed, or the file ends in it.
+        """Return the value here (None if it is too long) and its characters, and pass over it to
+        one of `marks`. Raises ValueError, RecursionError: it is malformed, or the file ends in it.
         """
         while True:
             try:
@@ -52,7 +51,13 @@ class JsonText:
                 return value, size
             except (ValueError, RecursionError) as error:
                 chars_left = len(self._text) - self.at
-                if not _may_be_cut(error, self._text):
+                # A cut string or escape: the error is where it begins, maybe far from the end. All
+                # else that is cut, such as half of `true`, has less than 16 characters.
+                may_be_cut = isinstance(error, json.JSONDecodeError) and (
+                    error.msg.startswith(("Unterminated string", "Invalid \\"))
+                    or error.pos > len(self._text) - 16
+                )
+                if not may_be_cut:
                     raise
                 if chars_left > MOST_RECORD_BYTES:
                     return None, self.skip()
@@ -62,9 +67,7 @@ class JsonText:
                     raise
 
     def skip(self) -> int:
-        """Pass over the value that begins here, valid or not, to what follows it, and return how
-        many characters it has. Raises ValueError where the file ends in it.
-        """
+        """Pass over the value here, valid or not, and return its characters. Raises ValueError."""
         begin = self.before + self.at
         depth, in_string = 0, False  # `depth`: how many brackets and braces are open
         while self._text:
@@ -111,15 +114,6 @@ class JsonText:
             self.before += self.at
             self._text, self.at = "".join(parts), 0
         return size > 0
-
-
-def _may_be_cut(error: Exception, text: str) -> bool:
-    if not isinstance(error, json.JSONDecodeError):
-        return False
-    # A string or an escape that is cut: the error is where it begins, maybe far from the end.
-    is_cut_string = error.msg.startswith(("Unterminated string", "Invalid \\"))
-    # Anything else that is cut, such as half of `true`, has less than 16 characters.
-    return is_cut_string or error.pos > len(text) - 16
 
 
 def _decoded(opened: OpenSource) -> Iterator[str]:

@@ -45,9 +45,8 @@ class CheckedParquet:
     def batches(
         self, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`. A
-        dictionary of a few bytes may stand for gigabytes of text. Where that is possible, fewer
-        records are read at once, and combined afterwards.
+        """Yield the records of row groups, about `CHUNK_BYTES` at a time: fewer at once, then
+        combined, where a dictionary of a few bytes may stand for gigabytes of text.
         """
         meta = self.file.metadata
         file_bytes: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
@@ -70,9 +69,8 @@ class CheckedParquet:
 
 
 def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
-    """Open a Parquet file with pyarrow, after checking that pyarrow can read it and it is one file.
-    Raises InputError: columns are encrypted, which makes pyarrow abort the process; SourceError: it
-    is several files, one after another; ArrowException, OSError: it is damaged.
+    """Open a Parquet file that pyarrow can read. Raises InputError: encrypted columns, which make
+    pyarrow abort the process; SourceError: several files; ArrowException, OSError: damage.
     """
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - _END_BYTES, 0))
@@ -105,8 +103,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     data_end = max(group_ends, default=len(_MAGIC))
     if data_end > footer_begin:
         raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")
-    # Of files that were joined by `cat`, pyarrow would read only the last. The magic at the end of
-    # one and at the start of the next shows them.
+    # Of files that were joined by `cat`, pyarrow would read only the last: their magics show them.
     if _has_bytes(file, data_end, footer_begin, _MAGIC * 2):
         raise SourceError(
             f"{path} is not a readable Parquet file: it is several files, one after another",

@@ -1,7 +1,6 @@
-"""The footer of a Parquet file, read without pyarrow: where each column chunk is, and how large.
-pyarrow ends the process where the metadata of a column does not fit its schema
-(`RowGroupMetaData.column` lets a C++ exception through), so a damaged file must not get that far.
-Sources: parquet.thrift of apache/parquet-format for the fields, and Thrift's compact protocol.
+"""The footer of a Parquet file, read without pyarrow, which ends the process where the metadata of
+a column does not fit its schema (`RowGroupMetaData.column` lets a C++ exception through). Sources:
+parquet.thrift of apache/parquet-format for the fields, and Thrift's compact protocol.
 """
 
 from typing import Any, NamedTuple
@@ -25,9 +24,7 @@ class ColumnChunk(NamedTuple):
 
 
 def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
-    """Return the column chunks of each row group. Raise ValueError for a damaged footer, also if
-    its numbers of records contradict each other: pyarrow would silently read fewer.
-    """
+    """Return the column chunks of each row group. Raise ValueError for a damaged footer."""
     try:
         # Fields are known by their ids in parquet.thrift. FileMetaData: 3 number of records, 4 row
         # groups. RowGroup: 1 column chunks, 3 number of records. ColumnChunk: 3 metadata.
@@ -75,9 +72,8 @@ def _checked_size(number: Any) -> int:
 
 
 class Decoder:
-    """Reads values of Thrift's compact protocol, one after another; each method takes the next one.
-    A field of a struct begins with a byte: the difference of its id to that of the field before it,
-    and in the lower 4 bits the kind of its value.
+    """Reads values of Thrift's compact protocol in turn. A field begins with a byte: how much its
+    id is above that of the field before, and in the lower 4 bits the kind of its value.
     """
 
     def __init__(self, data: bytes) -> None:

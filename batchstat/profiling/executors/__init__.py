@@ -1,5 +1,3 @@
-"""Executors that count the splits of a corpus: threads, processes, Dask. A new kind is one file
-here and one line in `NAMES`, with its address if it has one.
-"""
+"""What counts splits: threads, processes, Dask. A new kind is a file here and a name in `NAMES`."""
 
 NAMES = ("auto", "threads", "processes", "dask")

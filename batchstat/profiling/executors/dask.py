@@ -52,8 +52,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
             if name.partition(".")[0] in _LOGGERS:  # the errors below say what they would log
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
-            # full_address has the secrets that messages leave out. Not the default client, which
-            # Dask code of the caller's own would use.
+            # full_address has the secrets; the default client is for the caller's own Dask code.
             client = connect(full_address(scheduler), timeout=timeout, set_as_default=False)
         except Exception as error:  # a connection may raise anything
             raise InputError(

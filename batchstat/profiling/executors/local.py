@@ -82,9 +82,7 @@ def _task_in(file: Path) -> CountTask:
 
 @contextmanager
 def process_pool(n_processes: int, threads_each: int) -> Iterator[Executor]:
-    """Start processes that count with so many threads each, and end them afterwards. Raises
-    InputError: the user's script has no main guard; BrokenExecutor: a process has died.
-    """
+    """Yield processes that count. Raises InputError: no main guard; BrokenExecutor: one died."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 

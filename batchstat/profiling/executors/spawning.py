@@ -18,9 +18,7 @@ class CountingProcess(SpawnProcess):
 
 
 class Spawning(SpawnContext):
-    """Context of multiprocessing that starts a `CountingProcess` each time. It spawns and does not
-    fork, since the libraries that count have threads, which a fork would not copy.
-    """
+    """Spawns a `CountingProcess` each time: a fork would not copy the threads of libraries."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,9 +1,7 @@
-"""Which tokens of chats carry loss where only the assistants' turns do. A chat template may mark
-these turns by `{% generation %}`. Otherwise the turn of message i is found by two renderings: of
-the messages before it, with the generation prompt, and of the messages up to it. The turn is what
-the second text has more than the first. Both must be beginnings of the text of the whole chat. They
-are not where a template renders a message differently because of later ones: then it is ambiguous
-which tokens are trained, and TemplateError is raised.
+"""Which tokens of chats carry loss where only the assistants' turns do. A template may mark these
+by `{% generation %}`. Otherwise the turn of message i is what the text of the messages up to it has
+more than that of those before it with the generation prompt. Both must begin the text of the whole
+chat; where a template renders a message differently because of later ones, TemplateError is raised.
 """
 
 from dataclasses import dataclass, replace
@@ -35,9 +33,7 @@ class AssistantTurns:
     def mark(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
-        """Return a mask of each chat: 1 for a token of an assistant's turn, and 0 for others.
-        Raises TemplateError where, without marks, it is ambiguous what a turn adds.
-        """
+        """Return a mask of each chat, 1 for tokens of assistants' turns. Raises TemplateError."""
         if self.template.has_marks:
             return self._mask_by_marks(chats, inputs, locate)
         texts, turns = self._find_turns(chats, inputs)

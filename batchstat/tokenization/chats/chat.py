@@ -23,9 +23,8 @@ _LOADING = Lock()  # held while a tokenizer is loaded: threads would load and im
 
 
 def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
-    """Return the tokenizer prepared for chats. Raises InputError without a readable template. No
-    generation prompt is added, and the only special tokens are those that the template writes.
-    Tools are passed to the template, or to the tokenizer's separate one for them (`tool_use`).
+    """Return the tokenizer for chats, with no special tokens but the template's; tools go to it, or
+    to a separate one (`tool_use`). Raises InputError without a readable template.
     """
     without_tools, with_tools = _templates(tokenizer, template_file)
     if not without_tools:

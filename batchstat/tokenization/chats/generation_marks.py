@@ -1,7 +1,6 @@
-"""Find what a chat template marks with `{% generation %}`, by an ordinary rendering. transformers
-renders such a template piece by piece, to know where in the text a marked part begins. If the
-template writes its marked parts straight to the text, a special character before and after each of
-them says the same.
+"""Find what a chat template marks with `{% generation %}`, by an ordinary rendering: transformers
+renders it piece by piece. If marked parts are written straight to the text, a special character
+before and after each says the same.
 """
 
 import re
@@ -24,9 +23,7 @@ _BUFFERS = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.AssignBlock, 
 
 @cache
 def with_begin_and_end(source: str) -> str | None:
-    """Return a chat template that writes `BEGIN` before each marked part and `END` after it. None
-    if that might change the text or marks, as where a marked part is stored in a variable first.
-    """
+    """Return a template with `BEGIN` and `END` around marked parts; None if that changes text."""
     if BEGIN in source or END in source:
         return None
     replaced = _TAG.sub(_replace_tag, source)
@@ -41,9 +38,7 @@ def with_begin_and_end(source: str) -> str | None:
 
 
 def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
-    """Take `BEGIN` and `END` out of a rendered text. Returns the rest, and the ranges in it that
-    were between them; None if a chat has such a character itself.
-    """
+    """Return a text without `BEGIN` and `END`, and the ranges between; None if a chat has them."""
     # The brackets make split keep the separators: [text, BEGIN, marked text, END, text, ...].
     split = re.split(f"([{BEGIN}{END}])", text)
     pieces, separators = split[::2], split[1::2]
@@ -68,9 +63,8 @@ def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
 
 def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
     """Return a mask of one text: 1 for a token that the installed transformers takes for marked.
-    Before version 5.24, it asked only for the tokens of the first and the last character of a
-    range. If several tokens have the last character, it marked only the first of them. If that
-    token was not found, or was token 0, it marked the rest of the text. Source:
+    Before 5.24, it looked only for the tokens of a range's first and last character, the first of
+    several; where the latter was not found, or was token 0, it marked the rest. Source:
     `apply_chat_template` of src/transformers/tokenization_utils_base.py, 5.24 and 5.23.
     """
     if _version() >= (5, 24):

@@ -1,9 +1,6 @@
-"""Where each message ends in the text of a chat, found by one rendering. Many templates are one
-loop over the messages that reads only the current message and the first one. Such a template
-renders the first n messages of a chat as the beginning of the text of the whole chat. So a
-character that is written at the end of each pass of the loop shows where each of these beginnings
-ends, and they need not be rendered one by one. The syntax tree of a template shows whether it is of
-that kind.
+"""Where each message ends in the text of a chat, by one rendering. Many templates are one loop over
+the messages that reads only the current one and the first, as their syntax tree shows: so what is
+written at the end of each pass shows where the text of the first n messages ends.
 """
 
 import re
@@ -28,9 +25,7 @@ _ELSEWHERE = (
 
 @cache
 def with_edges(source: str) -> str | None:
-    """Return a chat template that writes `EDGE` after each message; None if the syntax does not
-    show that each message is rendered without regard to later ones.
-    """
+    """Return a template that writes `EDGE` after each message; None if it may read later ones."""
     try:
         tree = parsed(source)
     except TemplateSyntaxError:
@@ -38,8 +33,7 @@ def with_edges(source: str) -> str | None:
     loop = _loop_of_messages(tree)
     if loop is None or EDGE in source:
         return None
-    # Make `tree` the syntax tree that the new template must have: EDGE at the end of the body of
-    # the loop, in an `if` that is always true.
+    # Make `tree` that of the new template: EDGE ends the loop's body, in an `if` that is true.
     edge = nodes.Output([nodes.TemplateData(EDGE)])
     loop.body.append(nodes.If(nodes.Const(True), [edge], [], []))
     # A template may have several loops: try EDGE before each `endfor` until the tree is right.

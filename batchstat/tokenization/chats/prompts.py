@@ -1,7 +1,6 @@
-"""How many tokens a text shares with the prompt that it begins with. The shared tokens are the
-prompt, and carry no loss; all tokens after them do. The end of a prompt and the beginning of a
-completion may merge into one token. So the prompt alone and the whole text are both tokenized, and
-their tokens compared from the first one on. Source: TRL 1.16, SFTTrainer.
+"""How many tokens a text shares with the prompt that it begins with: these carry no loss. The end
+of a prompt and the beginning of a completion may merge into one token, so both are tokenized and
+compared from the first token on. Source: TRL 1.16, SFTTrainer.
 """
 
 from bisect import bisect
@@ -29,8 +28,7 @@ def count_completions(
 
 def n_shared(one: Sequence[Any], other: Sequence[Any]) -> int:
     """Return how many items two sequences share before they differ or the shorter one ends."""
-    # A binary search for the first size at which their beginnings differ: comparing slices is much
-    # faster in Python than comparing items one by one.
+    # Search the size at which beginnings differ: Python compares slices much faster than items.
     sizes = range(1, min(len(one), len(other)) + 1)
     return bisect(sizes, 0, key=lambda size: one[:size] != other[:size])
 
@@ -66,11 +64,9 @@ class Surroundings:
 def shared_ids(
     prompts: tuple[Ints, Ints], texts: tuple[Ints, Ints], around: Surroundings
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Compare the ids of many texts with those of their prompts at once. Returns (n,) how many
-    tokens each text shares with its prompt, special tokens included; and (n,) whether that number
-    is uncertain. If all ids of the shorter side are shared, the special tokens follow there, and
-    ids of its own on the longer side. If the first of these ids is that of a special token by
-    chance, the two may share more tokens: then the number is uncertain.
+    """Compare the ids of texts with those of their prompts. Returns (n,) how many tokens each text
+    shares with its prompt, special ones included, and whether that is uncertain: where all of the
+    shorter side is shared, the longer may go on with the id of a special token by chance.
     """
     (prompt_ids, prompt_offsets), (text_ids, text_offsets) = prompts, texts
     prompt_sizes, text_sizes = np.diff(prompt_offsets), np.diff(text_offsets)

@@ -1,7 +1,6 @@
-"""What a chat template leaves out of chats, found by rendering chats of made-up words. A template
-decides by the roles, fields and positions of messages. So chats that agree in these, of one kind
-here, are rendered alike. One chat of each kind is rendered with a distinct word in place of each
-field. If a word is missing from the text, the template leaves that field out.
+"""What a chat template leaves out of chats. It decides by the roles, fields and positions of
+messages, so one chat of each kind is rendered with a distinct made-up word in each field: what is
+missing from the text is left out.
 """
 
 from collections.abc import Callable, Hashable
@@ -27,9 +26,8 @@ class TemplateCoverage:
         self._missing_by_kind: dict[Hashable, frozenset[str]] = {}
 
     def left_out(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
-        """Return the names of what the template leaves out of a chat. Names are `tool_messages`,
-        `user_messages` and so on by role, `reasoning`, `tool_calls`, `function_call` and `tools`.
-        Nothing is returned if the template raises on made-up words.
+        """Return what the template leaves out of a chat, such as `tool_messages` by role,
+        `reasoning`, `tool_calls` or `tools`; nothing if the template raises on made-up words.
         """
         # The kind of this chat: everything that may change which fields the template renders.
         roles = tuple(message["role"] for message in messages)
@@ -121,8 +119,7 @@ class _Words:
         marked = dict(message)
         reasoning_fields = [name for name in _REASONING if isinstance(message.get(name), str)]
         if any(message[name].strip() for name in reasoning_fields):
-            # One word in all of them: transformers uses all of these names for the same reasoning,
-            # and a template reads one of them.
+            # One word in all, which are names of the same: a template reads one of them.
             marked |= dict.fromkeys(reasoning_fields, self._new("reasoning"))
         for name in _CALLS:
             # The field has a list of calls, or one call.

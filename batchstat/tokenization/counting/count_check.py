@@ -58,9 +58,8 @@ _PLACE: ContextVar[tuple[int, int]] = ContextVar("_PLACE", default=(0, 0))
 
 @contextmanager
 def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
-    """Set the place in their file of the texts that this thread counts in the `with` block. It
-    decides which of them `CountCheck` checks; an inner block counts from the place of the outer
-    one. In a context variable, as some texts come through transformers, which passes no arguments.
+    """Set the place in their file of this thread's texts, from that of an outer block: it decides
+    which are checked. A context variable, as transformers passes no arguments on.
     """
     outer_byte, outer_records = _PLACE.get()
     outer_place = _PLACE.set((outer_byte + first_byte, outer_records + records))
@@ -72,9 +71,8 @@ def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class CountCheck:
-    """Checks the counts of one way of counting; may be called from several threads. Which texts are
-    checked depends only on the bytes of their block and its place in its file, not on time or
-    threads: a difference that one run finds is found by every run.
+    """Checks one way of counting, in several threads. Which texts are checked depends only on the
+    bytes of their block and its place: what one run finds is found by every run.
     """
 
     backend: tokenizers.Tokenizer
@@ -82,9 +80,7 @@ class CountCheck:
     special_tokens: bool = True
 
     def check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, recount: Recount) -> None:
-        """Compare the counts of some samples of a block, its first ones and random ones. Raises
-        MiscountError: the counts of a sample differ; RefusedError: the tokenizer raises.
-        """
+        """Compare the counts of some samples. Raises MiscountError, or RefusedError."""
         # For each side, (n + 1,) where each text begins in its bytes, and where the last one ends.
         borders = [text_buffers(side)[0] for side in sides]
         block_bytes = sum(int(offsets[-1]) for offsets in borders)

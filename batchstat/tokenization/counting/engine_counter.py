@@ -1,8 +1,6 @@
-"""Count whole texts with fastokens, a faster engine for tokenizers that `engine_gate` admits.
-Loading the engine takes as long as counting some megabytes without it. So it is loaded only once
-that much text is known to come, or twice as much has been counted; on a thread of its own, so that
-reading goes on meanwhile. Whether the gate admits the tokenizer is found out only then, because
-that reads the whole vocabulary of some tokenizers.
+"""Count whole texts with fastokens, a faster engine for tokenizers that `engine_gate` admits, which
+reads the whole vocabulary of some. Loading takes as long as counting some megabytes without it: so
+it is loaded, on a thread, once that much text is known to come or twice as much was counted.
 """
 
 import json
@@ -78,9 +76,8 @@ class EngineCounter(Shortcut):
     def count_completions(
         self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
     ) -> Ints | None:
-        """Return (n, 2): tokens of each text, and how many of them it shares with its prompt. None
-        if the engine is not loaded, if the special tokens are not the same around all texts, or if
-        the tokenizer raises on a text. Raises MiscountError: the tokenizer counts another number.
+        """Return (n, 2): tokens of each text, and how many it shares with its prompt; None if the
+        engine is not loaded, special tokens differ or a text is refused. Raises MiscountError.
         """
         special = self._special[1]  # of a text; None if their number is not fixed
         if special is None or not self._can_count_now([prompts, wholes]):
@@ -95,8 +92,7 @@ class EngineCounter(Shortcut):
             whole_ids = _, whole_offsets = self._checked_ids(wholes, whole_texts)
             shared, is_uncertain = shared_ids(prompt_ids, whole_ids, around)
             counts = np.stack([np.diff(whole_offsets) + special, shared], axis=1)
-            # The tokenizer itself counts samples whose shared tokens are uncertain, and those with
-            # a text that the engine may count differently.
+            # The tokenizer itself counts what is uncertain, or may be counted differently.
             unsure = possibly_miscounted(prompt_texts) + possibly_miscounted(whole_texts)
             rows = sorted({*unsure, *np.flatnonzero(is_uncertain).tolist()})
             if rows:
@@ -109,10 +105,8 @@ class EngineCounter(Shortcut):
         return counts
 
     def token_ids(self, column: pa.LargeStringArray) -> tuple[Ints, Ints, set[int]] | None:
-        """Return the ids of n texts, without special tokens. Raises MiscountError. Returns all ids,
-        end to end; (n + 1,) where the ids of each text begin in them; and the positions of texts
-        whose ids may be wrong. Returns None if the engine is not loaded, if the number of special
-        tokens is not fixed, or if the tokenizer raises on a text.
+        """Return all ids of n texts, without special tokens; (n + 1,) where those of each begin;
+        and which texts may be wrong. None as in `count_completions`. Raises MiscountError.
         """
         if self._special[1] is None or not self._can_count_now([column]):
             return None
@@ -205,12 +199,10 @@ def _load(definition: str) -> "Engine":
 
 @dataclass(frozen=True, eq=False)
 class LongTexts:
-    """Splits texts of many megabytes for SentencePiece BPE, which merges over a whole text at once,
-    so that the tokens of the parts add up. A text is cut between two characters that are neighbours
-    in no entry of the vocabulary: no token spans them, and what BPE merges on one side of them does
-    not depend on the other side. The part after a cut begins with the character before the cut, so
-    that the mark that the normalizer puts before each text is not put at the cut. The tokens of
-    this character are then counted twice, and have to be subtracted once, with its mark.
+    """Splits long texts for SentencePiece BPE, which merges over a whole text at once. A cut is
+    between two characters that are neighbours in no entry: no token spans them, and merges on one
+    side do not depend on the other. The part after it begins with the character before it, so that
+    the normalizer's mark is not put at the cut; its tokens, counted twice, are subtracted once.
     """
 
     backend: tokenizers.Tokenizer
@@ -221,9 +213,8 @@ class LongTexts:
         return long if long and self._can_cut else []
 
     def split(self, text: str) -> tuple[list[str], list[str]]:
-        """Return the parts of a text whose token counts give its own, and characters repeated.
-        Neighbouring parts share one character: `abcdef` cut before `d` -> parts `abc` and `cdef`,
-        and `c` repeated. Tokens of the text = tokens of all parts - tokens of all repeated texts.
+        """Return the parts of a text, and the characters that two share: `abcdef` cut before `d` ->
+        `abc` and `cdef`, and `c`. Its tokens are those of all parts less those of all repeated.
         """
         cuts: list[int] = []
         # Each cut is _PART characters after the one before it, or a little more.

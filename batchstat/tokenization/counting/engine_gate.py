@@ -1,19 +1,15 @@
-"""Which tokenizers the fast engine, fastokens, counts as the tokenizers library does.
-
-The engine is another implementation of BPE. Where both were compared, on real texts, on every
-character in several contexts, and on edited definitions, they differ in a few ways, shown by
-`tests/tokenization/counting/test_engine_gate.py`; each is excluded here, and so is everything that
-was not compared:
+"""Which tokenizers the fast engine, fastokens, counts as the tokenizers library does. Both were
+compared on real texts, on every character in several contexts, and on edited definitions; each
+difference, shown by `tests/tokenization/counting/test_engine_gate.py`, is excluded, and what was
+not compared:
 
 - Byte-level BPE is wrong without a pre-tokenizer, and with an end-of-word suffix.
 - SentencePiece BPE, as of Llama 2, Mistral 7B, Yi and Gemma, is wrong where an entry of the
   vocabulary has a character without an entry of its own: the engine finds such an entry in a text,
   but merges cannot reach it. (Entries of known characters that no merge reaches do no harm.)
 - It may be wrong for added tokens that are restricted to whole words and take the whitespace around
-  them, and for whitespace that does so. Of tokens found in normalized text, it may be wrong for
-  those that take whitespace, for those that begin or end with it where others with other flags do
-  so too, for those that normalization may make equal, for those in which a token of raw text may
-  begin if there is no normalizer, and for all when special tokens are counted as text.
+  them, and for whitespace that does so; and for tokens found in normalized text in the cases of
+  `_finds_added_tokens`.
 - In the patterns of byte-level BPE, a long s continues no contraction (the tokenizers library
   ignores case there, as Unicode has it), and a Mongolian vowel separator may be whitespace. Texts
   with either are counted by the tokenizer itself: see `possibly_miscounted`.
@@ -168,9 +164,8 @@ def _finds_added_tokens(
     if not is_normalizing and any(_may_be_lost(*pair) for pair in product(raw, normalized)):
         return False
     # tokenizers takes raw tokens out of a text before it decides whether a normalized token is a
-    # whole word; the engine decides that in the whole text. So beside a raw token "12", another
-    # token is a whole word for tokenizers only. Raw tokens that neither begin nor end with a letter
-    # or digit do not matter.
+    # whole word; the engine decides that in the whole text. So beside a raw token "12", or any that
+    # begins or ends with a letter or digit, another token is a whole word for tokenizers only.
     is_word = any(token.normalized and token.single_word for token in added)
     if is_word and any(re.match(r"\w|.*\w\Z", token.content, re.DOTALL) for token in raw):
         return False

@@ -1,10 +1,8 @@
-"""Count texts by their pieces: each distinct piece is tokenized only once. A piece is what lies
-between two places at which a text may be cut (see `safe_cuts`), such as a word with the space
-before it. Pieces repeat far more often than whole texts. The pieces of a block of texts are slices
-of its bytes, which Arrow deduplicates without a copy. The tokenizer gets only pieces that were in
-no earlier block, many at a time, joined by one of its own special tokens: the id of this token
-separates the results. How often pieces repeat is measured in every block: where they hardly do, as
-in Chinese or base64, tokenizing whole texts is faster, and `count` returns None.
+"""Count texts by their pieces: what lies between two places at which a text may be cut (see
+`safe_cuts`), such as a word with the space before it. Each distinct piece is tokenized only once,
+many at a time, joined by a special token whose id separates the results. How often pieces repeat is
+measured in every block: where they hardly do, as in Chinese or base64, whole texts are faster, and
+`count` returns None.
 """
 
 import threading
@@ -106,8 +104,7 @@ class PieceCounter(Shortcut):
 
     def _count_distinct(self, pieces: list[bytes]) -> Ints:
         """Return (n,) tokens of each of these distinct pieces: remembered, or tokenized now."""
-        # Only one thread at a time tokenizes: the tokenizer uses all cores itself, and other
-        # threads would tokenize the same pieces.
+        # Only one thread tokenizes, which uses all cores: others would tokenize the same pieces.
         with self._lock:
             counts = np.fromiter(map(self._known.get, pieces, repeat(-1)), np.int64, len(pieces))
             unknown = np.flatnonzero(counts < 0)
@@ -131,19 +128,14 @@ class PieceCounter(Shortcut):
         text, separator_id = self._separator
         groups = [pieces[first : first + _JOINED] for first in range(0, len(pieces), _JOINED)]
         encoded = encodings(self._backend, [text.join(group).decode() for group in groups])
-        return np.concatenate(
-            [
-                self._count_between(np.array(encoding.ids), separator_id, group)
-                for encoding, group in zip(encoded, groups, strict=True)
-            ]
-        )
-
-    def _count_between(self, ids: Ints, separator_id: int, group: list[bytes]) -> Ints:
-        separators = np.flatnonzero(ids == separator_id)
-        if len(separators) != len(group) - 1:  # a piece contains the text of the special token
-            return self._tokenize_separately(group)
-        # Distances between separators, as if one were before the first id and one after the last.
-        return np.diff(separators, prepend=-1, append=len(ids)) - 1
+        counts: list[Ints] = []
+        for encoding, group in zip(encoded, groups, strict=True):
+            separators = np.flatnonzero(np.array(encoding.ids) == separator_id)
+            if len(separators) != len(group) - 1:  # a piece contains the text of the special token
+                counts.append(self._tokenize_separately(group))
+            else:  # distances, as if a separator were before the first id and after the last
+                counts.append(np.diff(separators, prepend=-1, append=len(encoding)) - 1)
+        return np.concatenate(counts)
 
     def _tokenize_separately(self, pieces: list[bytes]) -> Ints:
         encoded = encodings(self._backend, [piece.decode() for piece in pieces])
@@ -176,9 +168,8 @@ def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
         # A longer token may be found instead, or one that begins in the text before it.
         if any(text in other or overlaps(other, text) for other in others):
             continue
-        # A token that is looked for in normalized text is looked for after all others, in what they
-        # leave. It is lost where another one begins within it, or where a normalizer changes it:
-        # NFC composes `>` with a mark after it.
+        # One that is looked for in normalized text, in what all others leave, is lost where another
+        # begins within it, or a normalizer changes it: NFC composes `>` with a mark after it.
         is_lost = any(other in text or overlaps(text, other) for other in others)
         if token.normalized and (backend.normalizer is not None or is_lost):
             continue

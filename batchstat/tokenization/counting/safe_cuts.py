@@ -1,41 +1,31 @@
-"""Where a text may be cut so that its pieces' token counts add up to its own.
-
-A piece is a slice of the text's bytes, spaces included, and is counted as a text of its own. A
-tokenizer normalizes, splits into words, and passes every word to its model, and the models that are
-recognized here see one word at a time; so a cut must be justified only for the first two steps, and
-for the added tokens, which are found in the text before either.
-
-Three kinds of cuts are known, which depend only on the byte before a cut and the byte after it:
+"""Where a text may be cut so that its pieces' token counts add up to its own. A piece is a slice of
+the text's bytes, spaces included. A tokenizer normalizes, splits into words, and passes every word
+to its model, and the models that are recognized here see one word at a time; so a cut must be
+justified only for the first two steps, and for the added tokens, which are found in the text before
+either. Three kinds of cuts are known, which depend only on the byte before a cut and the byte after
+it:
 
 before a space that follows visible ASCII
     No splitter below has a word that continues over such a space. BERT's and T5's drop whitespace.
     Metaspace turns a space into the mark that begins the next word. The patterns of byte-level BPE
     take a space into a match only as its first character or among nothing but whitespace, and
-    look ahead only from whitespace to what comes after it, never back. The patterns are matched
-    from left to right, so a match that must end here ends here, and the next begins as it would in
-    a text of its own. Where the splitter begins by dropping whitespace, the same holds after any
-    other byte, and before a tab or a line end.
+    look ahead only from whitespace to what comes after it, never back: so a match that must end
+    here ends here, and the next begins as in a text of its own. Where the splitter begins by
+    dropping whitespace, the same holds after any other byte, and before a tab or a line end.
 after an ASCII letter or digit, before ASCII punctuation, a tab or a line end
     BERT splits at punctuation and whitespace. In the patterns of byte-level BPE, letters and digits
-    continue only with letters and digits: an apostrophe begins a contraction or a word of its own.
-    This does not hold in the newer pattern of o200k, where 's belongs to the word before it, nor in
-    Metaspace, where punctuation belongs to the word.
+    continue only with letters and digits, but for the newer pattern of o200k, where 's belongs to
+    the word before it. Nor does it hold in Metaspace, where punctuation belongs to the word.
 before a Chinese character
-    BertNormalizer puts spaces around every one, so it is a word. The first byte is that of
-    characters from U+5000 to U+9FFF, which are all among them; those before U+5000 share their
-    first byte with signs that are not.
+    BertNormalizer puts spaces around every one. The first byte is that of characters from U+5000 to
+    U+9FFF; those before share their first byte with signs that are not Chinese.
 
 Normalizers change no character depending on one on the other side of these cuts: see `separable`.
-BertNormalizer handles control characters, Chinese characters, accents and case one by one, after a
-decomposition to which a space, or a Chinese character in spaces, is a border. NFC composes with
-marks, which are not ASCII.
-
-A token that is found in normalized text may consist of spaces. Then a run of spaces must not be
-cut, nor a run that a normalizer makes: of U+00A0, or around a Chinese character. So of tokenizers
-with tokens that contain spaces, only spaces after visible ASCII are cut.
-
-A tokenizer with anything that is not recognized exactly is never cut: each condition was found
-through a text that broke without it.
+BertNormalizer decomposes first, for which a space, or a Chinese character in spaces, is a border;
+NFC composes with marks, which are not ASCII. A token that is found in normalized text may consist
+of spaces: then no run of spaces must be cut, nor one that a normalizer makes, of U+00A0 or around a
+Chinese character, so only spaces after visible ASCII are. A tokenizer with anything that is not
+recognized exactly is never cut: each condition was found through a text that broke without it.
 """
 
 import json
@@ -98,9 +88,7 @@ _ANY = bytes(range(256))
 
 @dataclass(frozen=True)
 class Cuts:
-    """Between which bytes the texts of one tokenizer may be cut. Each kind of cut has a bit:
-    between bytes a and b a text may be cut if `left[a] & right[b]` is not 0.
-    """
+    """Where texts may be cut: between bytes a and b if `left[a] & right[b]`, a bit per kind."""
 
     left: bytes
     right: bytes

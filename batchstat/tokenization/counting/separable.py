@@ -1,7 +1,6 @@
-"""After which bytes a text may be cut before a space, as far as its normalizer is concerned.
-
-Every step of a normalizer must change both sides of such a cut as if each were alone, and leave the
-right side beginning with a space. That holds for each step below because of what it looks at:
+"""After which bytes a text may be cut before a space, as far as its normalizer is concerned. Every
+step must change both sides of such a cut as if each were alone, and leave the right side beginning
+with a space. That holds for each step below because of what it looks at:
 
 NFC, NFD, NFKC, NFKD
     Marks are reordered after the character that they follow, and composed with it. No mark moves
@@ -9,22 +8,21 @@ NFC, NFD, NFKC, NFKD
 StripAccents, Lowercase, Nmt
     They handle one character at a time, and leave a space as it is.
 Precompiled
-    It looks at grapheme clusters, and replaces one by what its map has for the first characters of
-    it. A cluster ends before a space unless it begins with one of a few signs that precede others,
-    such as U+0600; what a map does with those, with ASCII, and with marks after a space is tried.
+    It replaces grapheme clusters by what its map has for their first characters. One ends before a
+    space unless it begins with one of a few signs that precede others, such as U+0600; what a map
+    does with those, with ASCII, and with marks after a space is tried.
 Replace
     Of visible ASCII by visible ASCII, such as two apostrophes by a quote: no match contains a
     space. Of runs of spaces by one: see below. Other patterns are refused.
 Strip, on the right only
     It takes whitespace from the end of a text, and stops at visible ASCII.
 
-After visible ASCII a cut is valid with all of these: no step turns visible ASCII into anything else
-than visible ASCII, so a run of spaces is on one side. After any other byte, the left side may end
-in spaces once it is normalized: of U+00A0, of nothing but a mark that is stripped, or of U+200B.
-That run continues over the cut, so a Replace of runs changes how many spaces there are, though not
-whether there are any. It makes no difference where whitespace is dropped next, by WhitespaceSplit;
-it does where every space is a mark, by Metaspace alone, or where Strip or a Replace by that mark
-sees the left side end there.
+After visible ASCII a cut is valid with all of these, which leave it visible ASCII: a run of spaces
+is on one side. After any other byte, the left side may end in spaces once it is normalized: of
+U+00A0, U+200B, or nothing but a mark that is stripped. A Replace of runs then changes how many
+spaces there are, not whether there are any: no matter where WhitespaceSplit drops them next; but it
+is where every space is a mark, by Metaspace alone, or where Strip or a Replace by that mark sees
+the side end there.
 """
 
 import base64
@@ -53,9 +51,7 @@ Definition = dict[str, Any]  # a component of a tokenizer.json, parsed
 
 
 def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> bytes:
-    """Return the bytes after which a text may be cut if a space follows: all but the space, or
-    visible ASCII, or none where a step of the normalizer is not recognized.
-    """
+    """Return the bytes after which a text may be cut before a space; none if that is not known."""
     steps = steps_of(normalizer, "normalizers")
     maps = _precompiled_maps(steps)
     # A Replace of runs of spaces by the mark may only be the last step: later steps would see a
@@ -71,9 +67,7 @@ def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> by
 
 
 def keeps_line_ends(normalizer: Definition) -> bool:
-    """Return whether tabs and line ends between visible ASCII stay whitespace once normalized, as
-    in all steps that `valid_before_space` accepts, except maps: these are tried.
-    """
+    """Return whether tabs and line ends stay whitespace: maps, which are tried, may change them."""
     maps = _precompiled_maps(steps_of(normalizer, "normalizers"))
     texts = [f"_{end}_" for end in "\t\n\r"]
     return all(each.normalize_str(text)[1:-1].isspace() for each in maps for text in texts)

@@ -31,10 +31,8 @@ class Shortcut(ABC):
     def count(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """Return (n,) tokens of texts, or of pairs, with special tokens if these are counted. None
-        if this way cannot count them now, or if the tokenizer raises on one of them: the ordinary
-        way of counting then finds out on which one. Raises MiscountError: a text that the tokenizer
-        also counted has another number of tokens.
+        """Return (n,) tokens of texts or pairs, with special tokens if counted; None if this way
+        cannot count them now, or the tokenizer raises. Raises MiscountError: a wrong count.
         """
         sides = [first] if second is None else [first, second]
         if self._special[len(sides)] is None:  # only the tokenizer itself counts such samples
@@ -66,9 +64,8 @@ class Shortcut(ABC):
 
 
 def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, int | None]:
-    """Return the number of special tokens of a sample, by its number of texts: 1, or 2 for a pair.
-    The number is 0 if `special_tokens` is false. It is None if the tokens of a sample may be other
-    than those of its texts and a fixed number of special ones: it is then tokenized whole.
+    """Return the number of special tokens of a sample by its texts, 1 or 2. None if it has other
+    tokens than those of its texts and a fixed number of these: it is tokenized whole.
     """
     # A template of the post-processor puts the same special tokens around all texts. But it may
     # also repeat or omit a text, even without special tokens: none that is published does.
@@ -107,8 +104,7 @@ def _count_special(backend: tokenizers.Tokenizer, sides: int) -> int | None:
 
 def _probe_counts(backend: tokenizers.Tokenizer) -> dict[str, int]:
     """Return the number of tokens of each test text, without special tokens."""
-    # Texts without tokens are left out. If the empty text has tokens, nothing is returned, because
-    # the special tokens could not be told apart.
+    # Nothing is returned if the empty text has tokens: special ones could not be told apart.
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
     counts = {}
     # Added tokens are test texts, too, for vocabularies without letters.

@@ -44,9 +44,7 @@ class Known:
 
 @dataclass
 class Transformers:
-    """The transformers tokenizer that a backend belongs to, made when it is first asked for.
-    Another process gets it as it was made, or else what makes it.
-    """
+    """The transformers tokenizer that a backend belongs to, made when it is first asked for."""
 
     make: Callable[[], Any] | None = None  # makes it; None where it is made
     made: Any = None  # what it made; None until then

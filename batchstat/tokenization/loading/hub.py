@@ -39,9 +39,7 @@ def hub_answers() -> bool:
 
 
 def snapshot_of(name: str) -> Path | None:
-    """Return the folder of the local cache with the files of a repository as the hub has it now; or
-    if the hub cannot be reached, as it had it when they were fetched. None if there is none.
-    """
+    """Return the cached folder of a repository as the hub, or else the cache, has it; or None."""
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"

@@ -184,8 +184,7 @@ def as_tokenizer(given: Any, *, fresh: bool = False) -> Tokenizer:
 
 
 def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
-    # Where a call of the tokenizer only passes texts on to its backend, a copy of the backend
-    # counts. Otherwise the tokenizer is called.
+    # A copy of the backend counts where a call only passes texts on to it.
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{origin}: model_max_length")
     backend = backend_of(tokenizer)
@@ -197,9 +196,7 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
 
 
 def backend_of(given: Any) -> tokenizers.Tokenizer | None:
-    """Return what counts the texts of a loaded tokenizer, as a copy without truncation and padding.
-    None if it is not loaded, or if more than a tokenizer of the tokenizers library counts them.
-    """
+    """Return a copy of the backend that alone counts a loaded tokenizer's texts; None without."""
     if isinstance(given, tokenizers.Tokenizer):
         return _copy(given, given.encode_special_tokens)
     backend = getattr(given, "backend_tokenizer", None)

@@ -35,9 +35,8 @@ def stated_maximum(value: object, what: str) -> int | None:
 
 
 def check_complete(name: str, tokenizer: Any) -> None:
-    """Raise InputError if a transformers tokenizer has no vocabulary. From a folder that lacks the
-    files of the tokenizer's class, transformers makes, without an error, a tokenizer that knows
-    only special tokens: it would count nothing, or unknown tokens.
+    """Raise InputError if a transformers tokenizer has no vocabulary: from a folder that lacks its
+    files, transformers makes, without an error, one that knows only special tokens.
     """
     added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
     excluded = added.union(map(str, tokenizer.all_special_tokens))

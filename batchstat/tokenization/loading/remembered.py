@@ -1,7 +1,6 @@
-"""Tokenizers that were loaded before: what is known of them, in the cache folder, so that a run
-whose counts are cached loads none, and another does not import transformers. An entry is of one
-state of the files of a tokenizer and of the libraries that read them; whatever of these changes,
-the tokenizer is loaded again.
+"""Tokenizers that were loaded before, in the cache folder, so that a run whose counts are cached
+loads none, and another does not import transformers. An entry is of one state of the files of a
+tokenizer and of the libraries that read them.
 """
 
 import hashlib

@@ -1,8 +1,6 @@
-"""The state of Python objects as a digest: equal digests mean equal state. The counts of a
-tokenizer written in Python depend on whatever its class reads from its files and stores in its
-attributes, such as the ranks of merges or the scores of a SentencePiece model. No file contains all
-of that. So the digest includes everything that its attributes refer to, directly or through other
-objects.
+"""The state of Python objects as a digest. The counts of a tokenizer written in Python depend on
+whatever its class reads and stores in its attributes, such as the ranks of merges, and no file has
+all of that: so the digest includes everything that these refer to, directly or not.
 """
 
 import copyreg
@@ -24,9 +22,7 @@ class _OpaqueError(Exception):
 
 
 def state_digest(thing: object, folders: Collection[str] = ()) -> str:
-    """Return the SHA-256, in hexadecimal, of everything that an object holds. If something in it
-    hides its state, as an object of C that cannot be pickled, the digest is random.
-    """
+    """Return the SHA-256 of all that an object holds; random where something hides its state."""
     # The longest come first: if a text begins with two folders, the inner one is left out.
     walk = _Walk(tuple(sorted(folders, key=len, reverse=True)))
     try:
@@ -53,9 +49,7 @@ def parts_of_definition(full: str) -> tuple[str, bool]:
 
 
 class _Walk:
-    """Adds an object, and all objects that it refers to, to one digest. Everything is added as
-    bytes, after its kind and its size, so that no two states give the same bytes.
-    """
+    """Adds an object and all that it refers to to a digest, each after its kind and its size."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self.digest = hashlib.sha256()
