@@ -142,7 +142,7 @@ class Regrouper:
         elif n_passed is None and self._n_computed == steps.n_yielded:
             n_passed = steps.n_yielded
         elif n_passed is None and not steps.is_ended:
-            self._refuse("with which of its batches a step ends is not known")
+            self._refuse("which of its batches ends a step is not known")
         offset = (n_passed or 0) % self.way.accumulation
         n_turns = self._end_unless_all_can(offset, 0 if steps is None else steps.n_turns)
         self.is_on = not self.is_over
@@ -192,8 +192,8 @@ class Regrouper:
 
 
 def regrouped(way: Way, lengths: Any, turns: Sequence[Sequence[Any]]) -> list[list[Planned]] | None:
-    """Return the batches of each rank in a step, one in the place of each; None where the step
-    stays as it is. `lengths` (n_sets, n_samples) are by number, `turns` those of today's batches.
+    """Return the batches of each rank in a step, as many as today; None where the step stays as it
+    is. `lengths` (n_sets, n_samples) are by number, `turns` those of today's batches.
     """
     import numpy
 

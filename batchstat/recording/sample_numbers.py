@@ -27,7 +27,7 @@ def given_batches(
     pad_to_multiple_of: int = 1,
 ) -> GivenBatches:
     """Return batches of sample numbers as a strategy. Raises OptionError: neither batches nor those
-    of each rank, or both; InputError: none, an empty one, what is no number of a sample, no end.
+    of each rank, or both; InputError: none, an empty one, other than sample numbers, no end.
     """
     if (batches is None) == (per_rank is None):
         raise OptionError(name, "pass batches, or per_rank with those of each rank")
