@@ -201,9 +201,9 @@ class Parts(Tiny):
         self.last = nn.Sequential(nn.Linear(SIZE, SIZE), nn.Dropout(dropout))
 
 
-def called_apart(run: Run) -> None:
+def called_apart(run: Run, **options: Any) -> None:
     model = run.make(Parts)
-    for batch in loader_of():
+    for batch in loader_of(**options):
         states = model.last(model.first(batch["input_ids"], batch["attention_mask"]))
         run.step(token_loss(model.out(states), batch["labels"]), batch["input_ids"])
 
@@ -715,6 +715,7 @@ LOOPS: dict[str, Callable[[Run], None]] = {
     "special tokens": special_tokens,
     "positions": positions,
     "called apart": called_apart,
+    "called apart and shuffled": lambda run: called_apart(run, shuffle=True),
     "decoder masks": decoder_masks,
     "masks of three dimensions": masks_of_pairs,
     "masks of four dimensions": masks_of_four,
