@@ -23,7 +23,7 @@ from .loaders import KEY, draws_for_samples, patch_loaders
 from .outputs import Checked
 from .regroup_checks import ReadLoader, RegroupedStep, meets_in_batches, regrouped_step
 from .regrouping import LENGTHS_FILE, Way, set_multiple
-from .step_state import all_agree, all_modules, dropouts_of
+from .step_state import SHARED_NUMBERS, all_agree, drops_now
 
 RANK_FILE = "verdict-%05d.json"  # what a rank writes; the starting process joins them
 UNENDED = "the command ended within the checks, which take some ten steps of one epoch"
@@ -156,12 +156,8 @@ class DryApplier:
             why = learner.why_not or why_left_alone(model, bool(self._multiple))
         if "" in self._learners:
             why = "its loader iterates by itself, as StatefulDataLoader of torchdata does"
-        # Narrower batches draw fewer numbers for it. A configuration's may be of no module, and a
-        # loop may call several parts of a model, of which only one is known here.
-        owners = [owner for owner, _, _ in dropouts_of(all_modules())]
-        drops = any(getattr(each, "training", False) for each in owners)
-        if self._draws and not on_device and drops:
-            why = "its loader and dropout share random numbers: give it a generator"
+        if self._draws and not on_device and drops_now():
+            why = SHARED_NUMBERS
         self.write(why_not=why)
         if not all_agree(not why):
             self.write(why_not=why or "another rank has batches that cannot be changed")

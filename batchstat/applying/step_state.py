@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+# Narrower batches draw fewer numbers for dropout.
+SHARED_NUMBERS = "its loader and dropout share random numbers: give it a generator"
 WHOLE_STEPS = 5  # the first ones, which come as they are
 # By how much results may differ, as a share of their norm, by the precision of the computation: a
 # sum in another sequence does as much.
@@ -87,6 +89,13 @@ def dropouts_of(modules: Iterable[Any]) -> Iterator[tuple[Any, str, float]]:
                 names_one = "drop" in name.lower() or (is_dropout and name == "p")
                 if names_one and type(value) is float and value:
                     yield owner, name, value
+
+
+def drops_now() -> bool:
+    """Return whether a module that trains has dropout: a loop may call several parts of a model."""
+    # That of a configuration may be of no module.
+    owners = [owner for owner, _, _ in dropouts_of(all_modules())]
+    return any(getattr(each, "training", False) for each in owners)
 
 
 def _set_all(values: Iterable[tuple[Any, str, float]]) -> None:

@@ -9,9 +9,16 @@ from batchstat.applying.applier import PacedCut
 from batchstat.applying.checks import checked_of, why_left_alone, why_not_regrouped
 from batchstat.applying.cutting import Cut, UnknownError
 from batchstat.applying.learning import Learner
-from batchstat.applying.loaders import patch_loaders
+from batchstat.applying.loaders import draws_for_samples, patch_loaders
 from batchstat.applying.outputs import outputs_apart
-from batchstat.applying.step_state import LEAST, WHOLE_STEPS, Precision, all_agree
+from batchstat.applying.step_state import (
+    LEAST,
+    SHARED_NUMBERS,
+    WHOLE_STEPS,
+    Precision,
+    all_agree,
+    drops_now,
+)
 from batchstat.errors import OptionError, arguments_named
 from batchstat.parameters import whole_number
 from batchstat.recording.recorder.arguments import (
@@ -120,6 +127,7 @@ class _WatchedTraining:
         self._paced, self._patches, self._clock = PacedCut(), Patches(), Clock()
         self._hooks: list[Any] = []
         self._is_watching = True
+        self._draws = False  # whether its loader draws samples by torch's own random numbers
 
     def begin(self) -> None:
         """Watch. Raises OptionError for a torch that tells of no steps."""
@@ -151,6 +159,7 @@ class _WatchedTraining:
     def _begin_iterator(self, iterator: Any) -> None:
         if self._is_own(iterator) and iterator._collate_fn is self.loader.collate_fn:
             self._paced.begin(iterator)
+            self._draws |= draws_for_samples(iterator)
 
     def _begin_epoch(self, iterator: Any) -> None:
         import torch
@@ -248,12 +257,14 @@ class _WatchedTraining:
         for each in batches:
             handing.learn(each.forwards, each.arrays)
         why_not = why_left_alone(self._module, bool(self._multiple))
+        on_device = any(each.device.type != "cpu" for each in self._module.parameters())
+        if self._draws and not on_device and drops_now():
+            why_not = SHARED_NUMBERS
         if not why_not and batches and not handing.settle():
             why_not = "how its batches come out of those of its loader was not seen"
         for each in () if why_not else batches:
             learner.note(each.data, handing.read_whole(each.arrays), each, each.numbers)
         why_not = why_not or learner.why_not
-        on_device = any(each.device.type != "cpu" for each in self._module.parameters())
         cut = self._settle_cut(learner, handing, on_device, why_not or why_unseen(batches))
         multiple = learner.multiple(self._multiple, on_device)
         why_not = why_not or why_not_regrouped(self._module)

@@ -201,9 +201,25 @@ class Parts(Tiny):
         self.last = nn.Sequential(nn.Linear(SIZE, SIZE), nn.Dropout(dropout))
 
 
-def called_apart(run: Run, **options: Any) -> None:
+def embedded_apart(run: Run) -> None:
+    """Of the parts that the loop calls, the one that takes token ids has no dropout."""
+
+    class Words(nn.Sequential):
+        """A module of its own, as many models have one."""
+
+    model = run.make(Tiny)
+    model.embed = Words(model.embed)
+    for batch in loader_of(shuffle=True):
+        embedded = model.embed(batch["input_ids"])
+        states = model.drop(embedded + model.place(torch.arange(embedded.shape[1])))
+        mask = batch["attention_mask"].bool()[:, None]
+        logits = model.out(model.attend(states, states, mask))
+        run.step(token_loss(logits, batch["labels"]), batch["input_ids"])
+
+
+def called_apart(run: Run) -> None:
     model = run.make(Parts)
-    for batch in loader_of(**options):
+    for batch in loader_of():
         states = model.last(model.first(batch["input_ids"], batch["attention_mask"]))
         run.step(token_loss(model.out(states), batch["labels"]), batch["input_ids"])
 
@@ -715,7 +731,7 @@ LOOPS: dict[str, Callable[[Run], None]] = {
     "special tokens": special_tokens,
     "positions": positions,
     "called apart": called_apart,
-    "called apart and shuffled": lambda run: called_apart(run, shuffle=True),
+    "embedded apart": embedded_apart,
     "decoder masks": decoder_masks,
     "masks of three dimensions": masks_of_pairs,
     "masks of four dimensions": masks_of_four,

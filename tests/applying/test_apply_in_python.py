@@ -78,6 +78,7 @@ def test_padding_is_cut_after_the_first_steps(train, kind):
         # As they come, a sum over tokens and a mean over rows of one width are the same.
         pytest.param("a sum", "batchstat run --apply checks that", marks=slow),
         pytest.param("convolved", "padding changes its outputs", marks=slow),
+        ("shuffled", "its loader and dropout share random numbers"),
     ],
 )
 def test_a_loop_that_may_compute_with_padding_is_left_alone(train, kind, why):

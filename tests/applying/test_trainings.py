@@ -165,8 +165,7 @@ REFUSED = [
         ("left", "its padding is on the left"),
         ("rare classes", ""),
         ("shuffled by all dropout", "its loader and dropout share random numbers"),
-        # The dropout is in another part than the one that is called last.
-        ("called apart and shuffled dropout", "its loader and dropout share random numbers"),
+        ("embedded apart dropout", "its loader and dropout share random numbers"),
     ),
     *cases(
         ("mean over all", DEPENDS),

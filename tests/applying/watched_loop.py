@@ -77,7 +77,7 @@ def loss_of(kind: str, output: Any, batch: dict[str, Any]) -> Any:
 
 def train_loop(kind: str, applies: bool) -> dict[str, Any]:
     kinds = {"of rows": lambda: Tiny(outputs=3), "convolved": Convolved}
-    model = kinds.get(kind, lambda: Tiny(0.1 if kind == "dropout" else 0.0))()
+    model = kinds.get(kind, lambda: Tiny(0.1 if kind in {"dropout", "shuffled"} else 0.0))()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     workers = {"forked": "fork", "spawned": "spawn"}.get(kind)
     n_accumulated = 4 if kind in STEPS else 1
@@ -87,6 +87,7 @@ def train_loop(kind: str, applies: bool) -> dict[str, Any]:
         num_workers=2 if workers else 0,
         multiprocessing_context=workers,
         collate_fn=collated if kind in STEPS else None,
+        shuffle=kind == "shuffled",
     )
     if applies:
         loader = batchstat.apply(loader, model, gradient_accumulation_steps=n_accumulated)
