@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from both_trainings import GIVEN, Trainings, trained
-from loops import sample
 from warm_loops import WarmLoops
 
 from conftest import Run, environment, needs
@@ -27,7 +26,11 @@ LOOPS = Path(__file__).parent / "step_loops.py"
 N_SAMPLES = 72
 
 
-LENGTHS = [len(sample(number)) for number in range(N_SAMPLES)]
+def lengths() -> list[int]:
+    """Those of the samples."""
+    from loops import sample  # with torch
+
+    return [len(sample(number)) for number in range(N_SAMPLES)]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +110,7 @@ def test_the_training_is_the_same_where_steps_are_regrouped(train, case):
     n_ahead = 2 * given["workers"] + is_accelerated * given["accumulation"]
     n_batches = -(-given["n_samples"] // given["rows"] // given["ranks"])
     is_carried = not is_accelerated and "tail" not in case
-    both.check_regrouped(LENGTHS, n_ahead, n_batches * is_carried)
+    both.check_regrouped(lengths(), n_ahead, n_batches * is_carried)
     assert (both.facts["why_not"] == "") == (not case.get("dynamic"))
     assert both.verdict["regroup"]["way"]["over_ranks"] == (case.get("ranks", 1) > 1)
 
@@ -127,7 +130,7 @@ def test_steps_that_go_over_the_end_of_an_epoch_keep_their_samples(train, tail):
 def test_an_unseeded_sampler_has_its_samples_in_the_steps_that_it_drew(train):
     both = train("plain", seed=None, again=True)
     both.check_same()
-    both.check_regrouped(LENGTHS)
+    both.check_regrouped(lengths())
     n = 9
     numbers = both.applied.ranks[0]["drawn"]
     expected = [sorted(numbers[first : first + n]) for first in range(0, len(numbers), n)]

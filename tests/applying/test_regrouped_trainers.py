@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from applied_trainers import N_SAMPLES, ids_of
 from both_trainings import Trainings
 from warm_loops import WarmLoops
 
@@ -23,7 +22,13 @@ GIVEN = {
     "CUDA_VISIBLE_DEVICES": "",
 }
 LIBRARIES = {"sft": "trl", "lightning": "lightning"}
-LENGTHS = [len(ids_of(number)) for number in range(N_SAMPLES)]
+
+
+def lengths() -> list[int]:
+    """Those of the samples."""
+    from applied_trainers import N_SAMPLES, ids_of  # with torch
+
+    return [len(ids_of(number)) for number in range(N_SAMPLES)]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +85,7 @@ def test_the_training_is_the_same_where_steps_are_regrouped(train, kind, given):
     both = train(kind, **given)
     both.check_same()
     n_turns = both.verdict["regroup"]["way"]["accumulation"]
-    both.check_regrouped(LENGTHS, 2 * given.get("dataloader_num_workers", 0) + n_turns)
+    both.check_regrouped(lengths(), 2 * given.get("dataloader_num_workers", 0) + n_turns)
     assert both.verdict["regroup"]["way"]["over_ranks"] == (given.get("ranks", 1) > 1)
 
 
@@ -89,7 +94,7 @@ def test_a_trainer_that_counts_the_tokens_of_a_rank_is_regrouped_within_each(tra
     given = arguments(2, 3, num_train_epochs=4, average_tokens_across_devices=False)
     both = train("trainer", ranks=2, **given)
     both.check_same()
-    both.check_regrouped(LENGTHS, 3)
+    both.check_regrouped(lengths(), 3)
     assert not both.verdict["regroup"]["way"]["over_ranks"]
     for plain, applied in zip(both.plain.steps, both.applied.steps, strict=True):
         for one, other in zip(plain, applied, strict=True):
@@ -108,7 +113,7 @@ def test_a_trainer_that_resumes_in_the_middle_of_an_epoch(tmp_path, train, warm)
     both = train("trainer", **given)
     both.check_same()
     assert len(both.plain.steps) == 30
-    both.check_regrouped(LENGTHS, 3)
+    both.check_regrouped(lengths(), 3)
 
 
 @pytest.mark.parametrize("bf16", [pytest.param(False, marks=pytest.mark.slow), True])
