@@ -42,7 +42,7 @@ MOST_LOOSE_FILES, MOST_FLOORS = 20, 8
 """Of a folder: modules that lie in it, and the longest way of imports through them; the recorder,
 which imports nothing from outside, has ten.
 """
-MOST_LINES, MOST_MODULES, MOST_COMMANDS, MOST_FLAGS = 58_482, 426, 13, 111
+MOST_LINES, MOST_MODULES, MOST_COMMANDS, MOST_FLAGS = 58_486, 426, 13, 111
 """Of the package, with its prose and blank lines, and of its command line. They only go down: a
 change that adds something says for whom, and by how much they may rise.
 """

@@ -58,7 +58,9 @@ class DryApplier:
 
         def begin_epoch(iterator: Any) -> None:
             self._numbers.clear()
-            self._loaders[iterator.__dict__[KEY]] = ReadLoader(iterator, self._ranks())
+            before = self._loaders.get(iterator.__dict__[KEY])
+            loader = self._loaders[iterator.__dict__[KEY]] = ReadLoader(iterator, self._ranks())
+            loader.n_begun = (before.n_begun if before else 0) + torch.is_grad_enabled()
 
         def follow(iterator: Any, _data: Any, _before: int, _after: int) -> None:
             loader = self._loaders[iterator.__dict__[KEY]]

@@ -29,6 +29,7 @@ class ReadLoader:
         self._data_set, self.collate = iterator._dataset, iterator._collate_fn
         if isinstance(self.collate, CuttingCollate):
             self.collate = self.collate.collate
+        self.n_begun = 1  # how often it was iterated with gradients, as ranks have to alike
         self.steps: StepNumbers | None = None
         self.why_not = ""  # why its steps cannot be regrouped
         if iterator._dataset_kind != 0:  # that of a data set with an index
@@ -108,10 +109,11 @@ def regrouped_step(
         why_not = "its steps have several numbers of batches"
     elif accumulation * ranks[1] == 1:
         why_not = "its steps have one batch each"
-    numbers = int(bool(why_not)), loader.n_samples, -loader.n_samples
-    refused, most, fewest = largest_of_ranks([*numbers])
-    if refused or most != -fewest or not most:
-        raise UnknownError(why_not or "another rank has another loader")
+    sizes = loader.n_samples, loader.n_begun
+    numbers = [bool(why_not), *sizes, *(-size for size in sizes)]
+    refused, most, n_begun, *fewest = largest_of_ranks(numbers)
+    if refused or [-most, -n_begun] != fewest or not most:
+        raise UnknownError(why_not or "its ranks do not have the same loader equally often")
     assert steps is not None
     ends, lengths = learner.lengths.by_number(most)
     lengths = fill_up(lengths, ends, loader.fetch, ranks)

@@ -41,6 +41,7 @@ class Options:
     drop_last: bool = False
     seed: int | None = 4  # None for the random numbers of all
     dynamic: bool = False  # whether the collator pads to the longest row
+    looks: bool = False  # whether the first rank reads an epoch before
     skipped: int = 0  # batches of the first epoch
     # What becomes of the last batches of an epoch: they are "carried", "stepped", "dropped", or
     # "kept" beside those of the next step.
@@ -263,7 +264,10 @@ def ranks(steps: Steps, loss: Callable[[Steps], Any] = summed) -> None:
     sampler = DistributedSampler(texts, seed=own.seed or 0, drop_last=own.drop_last)
     loss(steps)  # which makes the model
     steps.run.model = nn.parallel.DistributedDataParallel(steps.run.model)
-    steps.train(steps.loader(texts=texts, sampler=sampler), loss(steps), [sampler])
+    loader = steps.loader(texts=texts, sampler=sampler)
+    if own.looks and not steps.run.rank:  # on one rank, as to count what it trains
+        assert all(len(batch["input_ids"]) for batch in loader)
+    steps.train(loader, loss(steps), [sampler])
 
 
 def begin_ranks(steps: Steps) -> None:

@@ -170,6 +170,14 @@ def test_samples_with_other_numbers_than_in_the_dry_run_are_not_regrouped(train)
     assert " tokens, and had " in both.printed
 
 
+def test_a_loader_that_one_rank_reads_alone_is_not_regrouped(train):
+    """Ranks agree where one begins an epoch of it: that rank would wait for the others."""
+    both = train("ranks", ranks=2, rows=2, accumulation=3, epochs=3, looks=True)
+    why = "its ranks do not have the same loader equally often"
+    assert both.facts["why_not_regrouped"] == why
+    assert both.facts["regrouped_steps"] == 0
+
+
 def test_an_accumulation_that_changes_ends_it_with_the_epoch(train):
     both = train("plain", change_at=30, epochs=8)
     assert 0 < both.facts["regrouped_steps"] <= 32
