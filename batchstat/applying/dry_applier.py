@@ -146,9 +146,7 @@ class DryApplier:
     def _ready(
         self, model: Any, given_of: Any, accumulation: int, tail: bool
     ) -> tuple[list[Checked], RegroupedStep | None]:
-        """Return the batches to check on this rank, and the step; nothing where a rank has nothing,
-        as the verdict of this one then says.
-        """
+        """Return the batches to check on this rank, and the step; nothing where a rank has none."""
         on_device = any(each.device.type != "cpu" for each in model.parameters())
         why = "batches of several loaders were read, and which of them trains is not known"
         if not self._learners:
@@ -175,7 +173,7 @@ class DryApplier:
             )
             sets_multiple = on_device and cut is None
             if sets_multiple and not set_multiple(loader.collate, multiple):
-                why = "new widths cost a device time, and its collator has no pad_to_multiple_of"
+                why = "new widths take a device time, and its collator has no pad_to_multiple_of"
                 raise UnknownError(why)
             widths, in_turns = learner.fixed_widths, meets_in_batches(model)
             way = Way(

@@ -12,7 +12,7 @@ from .loaders import CuttingCollate
 from .regrouping import Way, regrouped, tokens_of
 from .sample_lengths import fill_up
 from .step_numbers import Planned, StepNumbers
-from .step_state import RandomState, all_agree, largest_of_ranks
+from .step_state import ONE_BATCH, RandomState, all_agree, largest_of_ranks
 
 _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}  # ranks meet in each batch of these
 
@@ -108,7 +108,7 @@ def regrouped_step(
     elif not accumulation:
         why_not = "its steps have several numbers of batches"
     elif accumulation * ranks[1] == 1:
-        why_not = "its steps have one batch each"
+        why_not = ONE_BATCH
     sizes = loader.n_samples, loader.n_begun
     numbers = [bool(why_not), *sizes, *(-size for size in sizes)]
     refused, most, n_begun, *fewest = largest_of_ranks(numbers)

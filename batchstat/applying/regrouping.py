@@ -27,7 +27,7 @@ class Way(NamedTuple):
     widths: Sequence[int]  # for each set of token ids, the width of all rows; 0 where it varies
     in_turns: bool  # whether ranks wait for each other in every batch
     makes_tail: bool  # whether the last batches of an epoch, fewer than a step's, are a step
-    sets_multiple: bool = False  # whether the collator is told of it, since new widths cost time
+    sets_multiple: bool = False  # whether the collator gets it, since new widths take time
 
 
 class Regrouper:

@@ -11,6 +11,7 @@ from typing import Any
 
 # Narrower batches draw fewer numbers for dropout.
 SHARED_NUMBERS = "its loader and dropout share random numbers: give it a generator"
+ONE_BATCH = "its steps have one batch each"  # so that there is nothing to regroup
 WHOLE_STEPS = 5  # the first ones, which come as they are
 # By how much results may differ, as a share of their norm, by the precision of the computation: a
 # sum in another sequence does as much.

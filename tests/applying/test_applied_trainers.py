@@ -5,17 +5,15 @@ The oracle is the training itself: its losses and parameters with `--apply` and 
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from warm_loops import WarmLoops
+from warm_loops import WarmLoops, serving
 
 from conftest import ROOT, Run, environment, needs
 
@@ -34,12 +32,8 @@ def warm() -> Iterator[WarmLoops]:
     """Runs trainers in forks of a Python that has imported transformers."""
     needs("torch")
     needs("transformers")
-    folder = Path(tempfile.mkdtemp())  # a socket's path is short
     imported = "transformers.trainer", "transformers.models.llama.modeling_llama", "datasets"
-    loops = WarmLoops(folder, environment(**GIVEN), *imported)
-    yield loops
-    loops.end()
-    shutil.rmtree(folder)
+    yield from serving(GIVEN, *imported)
 
 
 def left_in(folder: Path) -> list[dict[str, Any]]:

@@ -6,9 +6,7 @@ asked of the planner of a step, with the samples that these had without.
 """
 
 import json
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 
 import pytest
 from both_trainings import GIVEN, Trainings, trained
-from warm_loops import WarmLoops
+from warm_loops import WarmLoops, serving
 
 from conftest import Run, environment, needs
 
@@ -37,11 +35,7 @@ def lengths() -> list[int]:
 def warm() -> Iterator[WarmLoops]:
     """Runs loops in forks of a Python that has imported torch."""
     needs("torch")
-    folder = Path(tempfile.mkdtemp())  # a socket's path is short
-    loops = WarmLoops(folder, environment(CUDA_VISIBLE_DEVICES=""))
-    yield loops
-    loops.end()
-    shutil.rmtree(folder)
+    yield from serving({"CUDA_VISIBLE_DEVICES": ""})
 
 
 @pytest.fixture

@@ -1,16 +1,14 @@
 """Trainers whose steps are regrouped train as without, as loops do in `test_regrouped_steps.py`."""
 
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from both_trainings import Trainings
-from warm_loops import WarmLoops
+from warm_loops import WarmLoops, serving
 
 from conftest import ROOT, Run, environment, needs
 
@@ -36,12 +34,8 @@ def warm() -> Iterator[WarmLoops]:
     """Runs trainers in forks of a Python that has imported transformers."""
     needs("torch")
     needs("transformers")
-    folder = Path(tempfile.mkdtemp())  # a socket's path is short
     imported = "transformers.trainer", "transformers.models.llama.modeling_llama", "datasets"
-    loops = WarmLoops(folder, environment(**GIVEN), *imported)
-    yield loops
-    loops.end()
-    shutil.rmtree(folder)
+    yield from serving(GIVEN, *imported)
 
 
 @pytest.fixture

@@ -5,10 +5,8 @@ The oracle is the training itself: its losses, samples and parameters with `--ap
 """
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from warm_loops import WarmLoops
+from warm_loops import WarmLoops, serving
 
 from conftest import ROOT, Run, environment, needs
 
@@ -53,11 +51,7 @@ def trained(folder: Path) -> Trained:
 def warm() -> Iterator[WarmLoops]:
     """Runs loops in forks of a Python that has imported torch."""
     needs("torch")
-    folder = Path(tempfile.mkdtemp())  # a socket's path is short
-    loops = WarmLoops(folder, environment(CUDA_VISIBLE_DEVICES=""))
-    yield loops
-    loops.end()
-    shutil.rmtree(folder)
+    yield from serving({"CUDA_VISIBLE_DEVICES": ""})
 
 
 @pytest.fixture

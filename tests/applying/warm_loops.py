@@ -9,10 +9,13 @@ With N_RANKS in its environment there are as many forks, whose ranks those are.
 import json
 import os
 import runpy
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -41,6 +44,17 @@ class WarmLoops:
         if self._server is not None:
             self._server.kill()
             self._server.wait()
+
+
+def serving(given: dict[str, str], *modules: str) -> Iterator[WarmLoops]:
+    """Yield what runs commands in forks of a Python that has imported torch and these modules."""
+    from conftest import environment
+
+    folder = Path(tempfile.mkdtemp())  # a socket's path is short
+    loops = WarmLoops(folder, environment(**given), *modules)
+    yield loops
+    loops.end()
+    shutil.rmtree(folder)
 
 
 def ask_ranks(path: str, words: list[str]) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
+from batchstat.applying.step_state import ONE_BATCH
 from batchstat.documents.preflight import Proof
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import Applied, RunFacts
@@ -49,7 +50,7 @@ def applied_line(applied: Applied, is_dry: bool) -> Line:
     """Return the line on what `--apply` did, or in a dry run would do."""
     cuts, regroups = not applied.why_not, not applied.why_not_regrouped
     reasons = [] if cuts else [one_line(applied.why_not, 300)]
-    if not regroups and applied.why_not_regrouped != applied.why_not:
+    if not regroups and applied.why_not_regrouped not in (applied.why_not, ONE_BATCH):
         reasons.append(f"steps not regrouped: {one_line(applied.why_not_regrouped, 300)}")
     if not cuts and not regroups:
         return Line("applied", f"nothing: {' · '.join(reasons)}")
